@@ -1,0 +1,91 @@
+//! What a node is told at its start.
+
+use serde::{Deserialize, Serialize};
+
+/// Which replacement policy chooses the chunk to swap out.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug, Default)]
+pub enum ReplacementKind {
+    /// B-08.
+    Fifo,
+    /// B-09.
+    #[default]
+    Lru,
+    /// B-10.
+    Lfu,
+    /// B-11.
+    Lfuda,
+    /// S3-FIFO: three queues.
+    S3Fifo,
+    /// SIEVE: a FIFO with a hand.
+    Sieve,
+}
+
+/// When dirty bytes go home.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug, Default)]
+pub enum WriteBack {
+    /// B-05: in the background, as soon as they have rested for `write_back_delay_ns`.
+    #[default]
+    Async,
+    /// B-04: only when their chunk is swapped out, or by a drain.
+    Sync,
+}
+
+/// What a node is told at its start. All limits are per node.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub struct NodeConfig {
+    /// Bytes of a chunk; a power of two.
+    pub chunk_bytes: u32,
+    /// Bytes of a log segment; a multiple of 4096.
+    pub segment_bytes: u32,
+    /// Segments in the buffer, in memory and on the SSD together; at least 8.
+    pub segments_max: u32,
+    /// Of these, segments that may be in memory at a time; at least 2, at most `segments_max`.
+    pub memory_segments_max: u32,
+    /// The replacement policy.
+    pub replacement: ReplacementKind,
+    /// When dirty bytes go home.
+    pub write_back: WriteBack,
+    /// How long dirty bytes rest before background write-back takes them, ns.
+    pub write_back_delay_ns: u64,
+    /// The largest single write at home, bytes.
+    pub home_write_bytes_max: u32,
+    /// Home effects of data in flight at a time.
+    pub home_transfers_max: u32,
+    /// Home changes of names and attributes in flight at a time.
+    pub home_changes_max: u32,
+    /// Pause before a failed home effect is tried again, ns.
+    pub retry_delay_ns: u64,
+    /// Tries of one home effect before a drain gives up on it.
+    pub drain_tries_max: u32,
+    /// Journal records after which a new journal begins, beside the size of the snapshot itself.
+    pub journal_records_max: u64,
+    /// Seed for every choice that is random.
+    pub seed: u64,
+    /// The owner of the home directory's files when the host is not root: new files at home cannot have another owner.
+    pub uid: u32,
+    /// See `uid`.
+    pub gid: u32,
+}
+
+impl Default for NodeConfig {
+    fn default() -> Self {
+        NodeConfig {
+            chunk_bytes: 1 << 20,
+            segment_bytes: 4 << 20,
+            segments_max: 256,
+            memory_segments_max: 64,
+            replacement: ReplacementKind::Lru,
+            write_back: WriteBack::Async,
+            write_back_delay_ns: 500_000_000,
+            home_write_bytes_max: 8 << 20,
+            home_transfers_max: 8,
+            home_changes_max: 16,
+            retry_delay_ns: 200_000_000,
+            drain_tries_max: 5,
+            journal_records_max: 200_000,
+            seed: 0,
+            uid: 0,
+            gid: 0,
+        }
+    }
+}

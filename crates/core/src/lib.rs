@@ -1,0 +1,20 @@
+//! Every decision of Forebay, and nothing that does anything.
+//!
+//! A [`machine::Machine`] takes inputs and gives effects. [`node::Node`] is the machine of one server: the namespace and the I/O node.
+//! No I/O, no clock, no threads, no payload bytes; `no_std` proves it.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod attr;
+pub mod config;
+pub mod effect;
+pub mod errno;
+pub mod extent;
+pub mod id;
+pub mod machine;
+pub mod message;
+pub mod policy;
+pub mod record;
+pub mod time;

@@ -1,0 +1,230 @@
+//! What a client asks of a server and what a server answers: one enum per direction.
+//!
+//! Payload bytes are not in a message: they travel beside it ([`crate::effect::Payload::Call`]). Within one process a message is a
+//! function call; a socket carries the same enums.
+
+use alloc::vec::Vec;
+use serde::{Deserialize, Serialize};
+
+use crate::attr::{Attr, AttrChange, Caller, Kind};
+use crate::errno::Errno;
+use crate::id::{HomePath, Ino, Name};
+
+/// What a client asks.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub enum Request {
+    /// The entry `name` of directory `parent`. Counts one reference on the inode, until [`Request::Forget`]. Answer: `Entry`.
+    Lookup { parent: Ino, name: Name },
+    /// Gives back `count` references. Answer: `Done`.
+    Forget { ino: Ino, count: u64 },
+    /// Answer: `Attr`.
+    GetAttr { ino: Ino },
+    /// Answer: `Attr`.
+    SetAttr { ino: Ino, change: AttrChange },
+    /// Answer: `Target`.
+    ReadLink { ino: Ino },
+    /// Makes a file, fifo, socket or device node without opening it. Counts one reference. Answer: `Entry`.
+    MakeNode { parent: Ino, name: Name, kind: Kind, mode: u16, rdev: u32, caller: Caller },
+    /// Makes a directory. Counts one reference. Answer: `Entry`.
+    MakeDir { parent: Ino, name: Name, mode: u16, caller: Caller },
+    /// Makes a symlink. Counts one reference. Answer: `Entry`.
+    SymLink { parent: Ino, name: Name, target: Name, caller: Caller },
+    /// Gives the inode one more name. Counts one reference. Answer: `Entry`.
+    Link { ino: Ino, parent: Ino, name: Name },
+    /// Removes a name that is not a directory's. Answer: `Done`.
+    Unlink { parent: Ino, name: Name },
+    /// Removes an empty directory. Answer: `Done`.
+    RemoveDir { parent: Ino, name: Name },
+    /// Renames, with the rule of rename(2) and the flags of renameat2(2). Answer: `Done`.
+    Rename { parent: Ino, name: Name, new_parent: Ino, new_name: Name, mode: RenameMode },
+    /// Makes and opens a file; with `exclusive` it must not exist. Counts one reference and one open. Answer: `Created`.
+    Create { parent: Ino, name: Name, mode: u16, exclusive: bool, caller: Caller },
+    /// Opens a file. Counts one open, until [`Request::Release`]. Answer: `Done`.
+    Open { ino: Ino },
+    /// Closes what [`Request::Open`] or [`Request::Create`] opened. Answer: `Done`.
+    Release { ino: Ino },
+    /// Reads into the call's payload. Answer: `Read`.
+    Read { ino: Ino, offset: u64, len: u32 },
+    /// Writes the call's payload, `len` bytes, at `offset`, or at the end with `append`. Answer: `Written`.
+    Write { ino: Ino, offset: u64, len: u32, append: bool },
+    /// Everything acknowledged so far is on the medium when the answer comes. Answer: `Done`.
+    Sync { ino: Ino },
+    /// Takes a snapshot of a directory's entries for [`Request::ReadDir`]. Answer: `DirOpened`.
+    OpenDir { ino: Ino },
+    /// Entries of the snapshot from index `from` on, at most `max`; `from` 0 renews the snapshot. Answer: `Entries`.
+    ReadDir { handle: u64, from: u64, max: u32 },
+    /// Drops the snapshot. Answer: `Done`.
+    ReleaseDir { handle: u64 },
+    /// Answer: `StatFs`.
+    StatFs,
+    /// Brings everything home, compares it there, then answers. Answer: `Drained`.
+    Drain,
+    /// Answer: `Status`.
+    Status,
+}
+
+/// How a rename treats an existing target, as the flags of renameat2(2).
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub enum RenameMode {
+    /// Replaces it.
+    Replace,
+    /// Fails with `EEXIST`.
+    NoReplace,
+    /// Exchanges the two.
+    Exchange,
+}
+
+/// What a server answers.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub enum Reply {
+    /// Done; nothing to tell.
+    Done,
+    /// An inode and its attributes.
+    Entry { ino: Ino, attr: Attr },
+    /// A new open file.
+    Created { ino: Ino, attr: Attr },
+    /// Attributes.
+    Attr { attr: Attr },
+    /// A symlink's target.
+    Target { target: Name },
+    /// `len` bytes stand in the call's payload.
+    Read { len: u32 },
+    /// `len` bytes were taken at `offset`; the file's size is now at least `offset + len`.
+    Written { offset: u64, len: u32 },
+    /// A directory snapshot.
+    DirOpened { handle: u64 },
+    /// Entries in order; fewer than asked for means the end.
+    Entries { entries: Vec<DirEntry> },
+    /// Space.
+    StatFs { stat: StatFs },
+    /// The drain ended; everything is home and compared if `failures` is empty.
+    Drained { failures: Vec<DrainFailure> },
+    /// The instance's state.
+    Status { status: Status },
+    /// The request failed.
+    Error { errno: Errno },
+}
+
+/// One entry of a directory.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub struct DirEntry {
+    /// The inode.
+    pub ino: Ino,
+    /// Its kind.
+    pub kind: Kind,
+    /// Its name.
+    pub name: Name,
+}
+
+/// Space of the file system, in bytes and inodes.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug, Default)]
+pub struct StatFs {
+    /// Bytes in all.
+    pub total_bytes: u64,
+    /// Free bytes.
+    pub free_bytes: u64,
+    /// Free bytes for ordinary users.
+    pub available_bytes: u64,
+    /// Inodes in all.
+    pub files: u64,
+    /// Free inodes.
+    pub files_free: u64,
+    /// Longest name.
+    pub name_bytes_max: u32,
+}
+
+/// Why one file or directory could not be brought home.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub struct DrainFailure {
+    /// Its path below the mount.
+    pub path: HomePath,
+    /// The last error.
+    pub errno: Errno,
+    /// What failed.
+    pub step: DrainStep,
+}
+
+/// A step of bringing something home.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Debug)]
+pub enum DrainStep {
+    /// Making, renaming or removing a name.
+    Name,
+    /// Writing bytes.
+    Write,
+    /// Making them durable.
+    Sync,
+    /// Comparing them.
+    Compare,
+    /// Setting mode, owner or times.
+    Attributes,
+}
+
+/// What an instance did and holds. All sums since its start.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug, Default)]
+pub struct Counters {
+    /// Write requests.
+    pub writes: u64,
+    /// Bytes written by the application.
+    pub written_bytes: u64,
+    /// Read requests.
+    pub reads: u64,
+    /// Bytes read by the application.
+    pub read_bytes: u64,
+    /// Of these, bytes that stood in the buffer.
+    pub hit_bytes: u64,
+    /// Of these, bytes never in the buffer before (B-02: IS).
+    pub first_read_bytes: u64,
+    /// Of these, bytes that had been in the buffer and were swapped out (B-02: RMS).
+    pub reread_bytes: u64,
+    /// Chunks swapped out to make room.
+    pub swaps: u64,
+    /// Of these, chunks that had to be written back first (B-02: WBS).
+    pub dirty_swaps: u64,
+    /// Bytes read from home.
+    pub home_read_bytes: u64,
+    /// Bytes written home.
+    pub home_written_bytes: u64,
+    /// Write calls at home.
+    pub home_writes: u64,
+    /// Bytes compared at home.
+    pub compared_bytes: u64,
+    /// Names made, changed or removed at home.
+    pub home_names: u64,
+    /// Bytes moved inside the log to make room.
+    pub cleaned_bytes: u64,
+    /// Bytes written from memory to the SSD.
+    pub spilled_bytes: u64,
+    /// Syncs of the log.
+    pub log_syncs: u64,
+    /// Errors that home gave.
+    pub home_errors: u64,
+}
+
+/// The state of an instance.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug, Default)]
+pub struct Status {
+    /// Sums since the start.
+    pub counters: Counters,
+    /// Bytes that the buffer may hold.
+    pub capacity_bytes: u64,
+    /// Bytes that memory may hold.
+    pub memory_bytes: u64,
+    /// Bytes in use in the buffer: segments that are not free.
+    pub used_bytes: u64,
+    /// Of these, bytes in memory.
+    pub used_memory_bytes: u64,
+    /// The most that `used_bytes` ever was.
+    pub peak_bytes: u64,
+    /// Bytes not yet home.
+    pub dirty_bytes: u64,
+    /// Names and attributes not yet home.
+    pub dirty_names: u64,
+    /// Requests that wait for room.
+    pub waiting_for_room: u32,
+    /// A drain is under way.
+    pub draining: bool,
+    /// Home errors being retried, newest state of each path (at most 16 are listed).
+    pub troubles: Vec<DrainFailure>,
+    /// The log refused a write: no new changes are taken, what is buffered can still be drained.
+    pub log_failed: Option<Errno>,
+}

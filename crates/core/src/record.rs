@@ -1,0 +1,84 @@
+//! What the journal says: every change of a node's lasting state, in order.
+//!
+//! Replaying the records of a journal in the order of their positions gives back the node (see `docs/FORMAT.md`).
+
+use alloc::vec::Vec;
+use serde::{Deserialize, Serialize};
+
+use crate::attr::Attr;
+use crate::id::{Ino, Lsn, MemorySlot, Name, SegmentId, SsdSlot};
+
+/// One record.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub enum Record {
+    /// A segment begins to be filled.
+    SegmentOpened { segment: SegmentId, slot: SsdSlot, memory: Option<MemorySlot> },
+    /// The segment's bytes are all on the SSD; its memory slot is free.
+    SegmentSpilled { segment: SegmentId },
+    /// The segment holds nothing that is needed; its slot is free.
+    SegmentFreed { segment: SegmentId },
+    /// Bytes of a file stand in the log.
+    Data(DataRecord),
+    /// Bytes were moved within the log: pieces of `from` within the record now stand in `to`.
+    Moved { from: SegmentId, data: DataRecord },
+    /// The pieces of the range that are not newer than `lsn` are home, durable and compared.
+    Flushed { ino: Ino, offset: u64, len: u64, lsn: Lsn },
+    /// The file's bytes of home are valid up to `home_valid` and none lies behind `home_end` (`u64::MAX`: not known).
+    HomeExtent { ino: Ino, home_valid: u64, home_end: u64 },
+    /// An inode that differs from home, or whose names do: all about it.
+    Inode(InodeRecord),
+    /// The file's size was set, other than by a write.
+    Size { ino: Ino, size: u64 },
+    /// The inode has no name and no open handle left, and nothing at home.
+    InodeGone { ino: Ino },
+    /// The occupant of a name as the application sees it.
+    Entry { parent: Ino, name: Name, ino: Option<Ino> },
+    /// The occupant of a name as home has it, durably.
+    HomeEntry { parent: Ino, name: Name, ino: Option<Ino> },
+    /// The attributes of this version are home, durably.
+    AttrHome { ino: Ino, version: u64 },
+    /// Everything before this record is on the medium.
+    Synced,
+    /// The records up to here are a snapshot: with them, older journals are not needed.
+    SnapshotEnd,
+}
+
+/// A contiguous piece of a file in a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub struct DataRecord {
+    /// The file.
+    pub ino: Ino,
+    /// Bytes from the file's start.
+    pub file_offset: u64,
+    /// Bytes.
+    pub len: u32,
+    /// The segment.
+    pub segment: SegmentId,
+    /// Bytes from the segment's start.
+    pub segment_offset: u32,
+    /// The write's place in history.
+    pub lsn: Lsn,
+    /// CRC-32C of the bytes.
+    pub crc: u32,
+    /// When it was written, for the file's times: nanoseconds since the epoch.
+    pub time_ns: i64,
+}
+
+/// All about an inode.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub struct InodeRecord {
+    /// The inode.
+    pub ino: Ino,
+    /// Its attributes.
+    pub attr: Attr,
+    /// Counts changes of mode, owner and times.
+    pub attr_version: u64,
+    /// A symlink's target.
+    pub target: Option<Name>,
+    /// Its names at home, as (directory, name); empty if it is not at home.
+    pub home_names: Vec<(Ino, Name)>,
+    /// The prefix of the file whose bytes at home count.
+    pub home_valid: u64,
+    /// No byte at home lies behind this (`u64::MAX`: not known).
+    pub home_end: u64,
+}

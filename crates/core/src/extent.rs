@@ -1,1 +1,357 @@
-//! x
+//! The index of one file's buffered bytes: file range -> place in the log.
+//!
+//! Pieces never overlap. Where two writes meet, the newer [`Lsn`] wins, whatever the order of arrival, and the older piece is trimmed
+//! or split (S-10). The map is ordered by file offset, so that a flush is a walk in file order (S-11). Neighbours that are one piece
+//! in truth (adjacent in the file and in the log, same write, same state) are always stored as one.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use crate::id::{Lsn, SegmentId};
+
+/// A part of a file in one place of the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Piece {
+    /// Bytes from the file's start.
+    pub offset: u64,
+    /// Bytes; never 0 in a map.
+    pub len: u32,
+    /// The segment that holds the bytes.
+    pub segment: SegmentId,
+    /// Bytes from the segment's start.
+    pub segment_offset: u32,
+    /// The write's place in history.
+    pub lsn: Lsn,
+    /// The bytes are not yet home.
+    pub dirty: bool,
+}
+
+impl Piece {
+    /// The file offset behind the piece.
+    pub fn end(&self) -> u64 {
+        self.offset + u64::from(self.len)
+    }
+
+    /// The part of the piece within `range`, which must overlap it.
+    pub fn clip(&self, range: &Range<u64>) -> Piece {
+        let start = self.offset.max(range.start);
+        let end = self.end().min(range.end);
+        debug_assert!(start < end, "no part of {self:?} lies in {range:?}");
+        Piece {
+            offset: start,
+            len: (end - start) as u32,
+            segment_offset: self.segment_offset + (start - self.offset) as u32,
+            ..*self
+        }
+    }
+
+    fn range(&self) -> Range<u64> {
+        self.offset..self.end()
+    }
+
+    /// Whether `next` continues this piece in the file, in the log and in history.
+    fn continues_in(&self, next: &Piece) -> bool {
+        self.end() == next.offset
+            && self.segment == next.segment
+            && self.lsn == next.lsn
+            && self.dirty == next.dirty
+            && self.segment_offset.checked_add(self.len) == Some(next.segment_offset)
+            && self.len.checked_add(next.len).is_some()
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Value {
+    segment: SegmentId,
+    lsn: Lsn,
+    segment_offset: u32,
+    len: u32,
+    dirty: bool,
+}
+
+/// An ordered map of the pieces of one file; see the head of this file.
+#[derive(Default, Debug, Clone)]
+pub struct ExtentMap {
+    pieces: BTreeMap<u64, Value>,
+    /// Offsets of the dirty pieces: a flush must not walk over what is clean.
+    dirty: BTreeSet<u64>,
+    bytes: u64,
+    dirty_bytes: u64,
+}
+
+fn piece(offset: u64, value: &Value) -> Piece {
+    let Value { segment, lsn, segment_offset, len, dirty } = *value;
+    Piece { offset, len, segment, segment_offset, lsn, dirty }
+}
+
+impl ExtentMap {
+    /// An empty map.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether no byte of the file is in the map.
+    pub fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// Pieces in the map.
+    pub fn len(&self) -> usize {
+        self.pieces.len()
+    }
+
+    /// Bytes in the map. O(1).
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Bytes in the map that are not yet home. O(1).
+    pub fn dirty_bytes(&self) -> u64 {
+        self.dirty_bytes
+    }
+
+    /// Inserts a piece: parts covered by pieces with a strictly newer `Lsn` are kept, everything else is replaced. Each old part
+    /// that lost its place is appended to `removed`; each part of the new piece that was not taken is appended to `refused`.
+    pub fn insert(&mut self, piece: Piece, removed: &mut Vec<Piece>, refused: &mut Vec<Piece>) {
+        let mut from = piece.offset;
+        let refused_before = refused.len();
+        refused.extend(self.overlapping(piece.range()).filter(|old| old.lsn > piece.lsn).map(|old| piece.clip(&old.range())));
+        for newer in &refused[refused_before..] {
+            if from < newer.offset {
+                self.replace(piece.clip(&(from..newer.offset)), removed);
+            }
+            from = newer.end();
+        }
+        if from < piece.end() {
+            self.replace(piece.clip(&(from..piece.end())), removed);
+        }
+    }
+
+    /// Inserts the piece only where nothing stands (clean bytes fetched from home must not hide a write). The parts that were
+    /// inserted are appended to `inserted`.
+    pub fn insert_gaps(&mut self, piece: Piece, inserted: &mut Vec<Piece>) {
+        let inserted_before = inserted.len();
+        inserted.extend(self.gaps(piece.range()).map(|gap| piece.clip(&gap)));
+        for part in &inserted[inserted_before..] {
+            self.put(*part);
+        }
+    }
+
+    /// Removes everything in `range`, splitting pieces at its borders; the removed parts are appended to `removed`.
+    pub fn remove(&mut self, range: Range<u64>, removed: &mut Vec<Piece>) {
+        if range.is_empty() {
+            return;
+        }
+        while let Some(old) = self.reaching_beyond(range.start).filter(|old| old.offset < range.end) {
+            self.take(old);
+            if old.offset < range.start {
+                self.put_alone(old.clip(&(old.offset..range.start)));
+            }
+            if old.end() > range.end {
+                self.put_alone(old.clip(&(range.end..old.end())));
+            }
+            removed.push(old.clip(&range));
+        }
+    }
+
+    /// The parts that overlap `range`, clipped to it, in file order.
+    pub fn overlapping(&self, range: Range<u64>) -> impl Iterator<Item = Piece> + '_ {
+        let first = self.reaching_beyond(range.start).map_or(range.end, |p| p.offset).min(range.end);
+        self.pieces
+            .range(if range.is_empty() { range.end } else { first }..range.end)
+            .map(move |(offset, value)| piece(*offset, value).clip(&range))
+    }
+
+    /// All pieces in file order.
+    pub fn iter(&self) -> impl Iterator<Item = Piece> + '_ {
+        self.pieces.iter().map(|(offset, value)| piece(*offset, value))
+    }
+
+    /// The first dirty piece that begins at `from` or reaches beyond it, clipped so that it begins at `from` or behind.
+    pub fn first_dirty(&self, from: u64) -> Option<Piece> {
+        if let Some(here) = self.reaching_beyond(from)
+            && here.dirty
+        {
+            return Some(here.clip(&(from..u64::MAX)));
+        }
+        let offset = *self.dirty.range(from..).next()?;
+        Some(piece(offset, &self.pieces[&offset]))
+    }
+
+    /// The parts of `range` where nothing stands, in file order.
+    pub fn gaps(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
+        let end = range.end;
+        let mut from = range.start;
+        let mut pieces = self.overlapping(range);
+        core::iter::from_fn(move || {
+            while from < end {
+                let (gap_end, next) = pieces.next().map_or((end, end), |p| (p.offset, p.end()));
+                let gap = from..gap_end;
+                from = next;
+                if !gap.is_empty() {
+                    return Some(gap);
+                }
+            }
+            None
+        })
+    }
+
+    /// Marks clean all parts within `range` that are not newer than `upto`. Returns the bytes that were dirty before.
+    pub fn mark_clean(&mut self, range: Range<u64>, upto: Lsn) -> u64 {
+        let mut made_clean = 0;
+        let mut from = range.start;
+        while let Some(dirty) = self.first_dirty(from).filter(|p| p.offset < range.end) {
+            let part = dirty.clip(&range);
+            if part.lsn <= upto {
+                self.exchange(part, Piece { dirty: false, ..part });
+                made_clean += u64::from(part.len);
+            }
+            from = part.end();
+        }
+        made_clean
+    }
+
+    /// Gives a new place to the parts of `range` that still stand where a copy was made from: in segment `from`, with exactly this
+    /// `lsn`, at the offset that `from_offset_of_range_start` gives them. Returns the bytes moved.
+    pub fn relocate(
+        &mut self,
+        range: Range<u64>,
+        lsn: Lsn,
+        from: SegmentId,
+        from_offset_of_range_start: u32,
+        to: SegmentId,
+        to_offset_of_range_start: u32,
+    ) -> u64 {
+        let mut moved = 0;
+        let mut at = range.start;
+        while at < range.end
+            && let Some(old) = self.reaching_beyond(at).filter(|p| p.offset < range.end)
+        {
+            let part = old.clip(&(at..range.end));
+            let delta = part.offset - range.start;
+            let copied_from = u64::from(from_offset_of_range_start) + delta;
+            if part.lsn == lsn && part.segment == from && u64::from(part.segment_offset) == copied_from {
+                let segment_offset = to_offset_of_range_start + delta as u32;
+                self.exchange(part, Piece { segment: to, segment_offset, ..part });
+                moved += u64::from(part.len);
+            }
+            at = part.end();
+        }
+        moved
+    }
+
+    /// The first piece whose end lies behind `offset`.
+    fn reaching_beyond(&self, offset: u64) -> Option<Piece> {
+        let before = self.pieces.range(..=offset).next_back().map(|(o, v)| piece(*o, v)).filter(|p| p.end() > offset);
+        before.or_else(|| self.pieces.range(offset..).next().map(|(o, v)| piece(*o, v)))
+    }
+
+    fn replace(&mut self, piece: Piece, removed: &mut Vec<Piece>) {
+        self.remove(piece.range(), removed);
+        self.put(piece);
+    }
+
+    /// Puts `new` in the place of `part`, which is a part of one piece of the map and has the same range.
+    fn exchange(&mut self, part: Piece, new: Piece) {
+        let whole = self.reaching_beyond(part.offset).unwrap_or(part);
+        self.take(whole);
+        if whole.offset < part.offset {
+            self.put_alone(whole.clip(&(whole.offset..part.offset)));
+        }
+        if whole.end() > part.end() {
+            self.put_alone(whole.clip(&(part.end()..whole.end())));
+        }
+        self.put(new);
+    }
+
+    /// Puts a piece where nothing stands, as one with the neighbours that it continues.
+    fn put(&mut self, mut new: Piece) {
+        if new.len == 0 {
+            return;
+        }
+        if let Some(before) = self.pieces.range(..new.offset).next_back().map(|(o, v)| piece(*o, v))
+            && before.continues_in(&new)
+        {
+            self.take(before);
+            new = Piece { len: before.len + new.len, ..before };
+        }
+        if let Some(value) = self.pieces.get(&new.end()) {
+            let after = piece(new.end(), value);
+            if new.continues_in(&after) {
+                self.take(after);
+                new.len += after.len;
+            }
+        }
+        self.put_alone(new);
+    }
+
+    fn put_alone(&mut self, new: Piece) {
+        let Piece { offset, len, segment, segment_offset, lsn, dirty } = new;
+        let old = self.pieces.insert(offset, Value { segment, lsn, segment_offset, len, dirty });
+        debug_assert!(old.is_none(), "two pieces at {offset}");
+        self.bytes += u64::from(len);
+        if dirty {
+            self.dirty.insert(offset);
+            self.dirty_bytes += u64::from(len);
+        }
+    }
+
+    fn take(&mut self, old: Piece) {
+        self.pieces.remove(&old.offset);
+        self.bytes -= u64::from(old.len);
+        if old.dirty {
+            self.dirty.remove(&old.offset);
+            self.dirty_bytes -= u64::from(old.len);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    fn p(offset: u64, len: u32, lsn: u64) -> Piece {
+        Piece { offset, len, segment: SegmentId(1), segment_offset: 1000 * lsn as u32, lsn: Lsn(lsn), dirty: true }
+    }
+
+    fn map(pieces: &[Piece]) -> ExtentMap {
+        let mut map = ExtentMap::new();
+        for piece in pieces {
+            map.insert(*piece, &mut vec![], &mut vec![]);
+        }
+        map
+    }
+
+    /// S-10, Fig. 10: whatever the order of arrival, the walk is in file order.
+    #[test]
+    fn walk_ascends_in_file_order() {
+        let arrival = [1, 7, 8, 2, 10, 3, 4, 6, 5, 9];
+        let map = map(&arrival.iter().zip(1..).map(|(n, lsn)| p(n * 10, 10, lsn)).collect::<Vec<_>>());
+        assert_eq!(map.iter().map(|p| p.offset / 10).collect::<Vec<_>>(), (1..=10).collect::<Vec<_>>());
+        assert_eq!(map.iter().nth(1).unwrap().lsn, Lsn(4), "request #2 was the fourth to arrive");
+    }
+
+    /// S-10: a later write of [4, 6) over [0, 10) is what a flush must find there.
+    #[test]
+    fn newer_bytes_split_older_ones() {
+        let mut map = map(&[p(0, 10, 1)]);
+        let (mut removed, mut refused) = (vec![], vec![]);
+        map.insert(p(4, 2, 2), &mut removed, &mut refused);
+        let tail = Piece { offset: 6, len: 4, segment_offset: 1006, ..p(0, 10, 1) };
+        assert_eq!(map.iter().collect::<Vec<_>>(), [p(0, 4, 1), p(4, 2, 2), tail]);
+        assert_eq!((removed, refused), (vec![Piece { segment_offset: 1004, ..p(4, 2, 1) }], vec![]));
+        assert_eq!((map.bytes(), map.dirty_bytes()), (10, 10));
+    }
+
+    /// S-10 with the two writes arriving in the other order: history, not arrival, decides.
+    #[test]
+    fn older_bytes_do_not_hide_newer_ones() {
+        let mut map = map(&[p(4, 2, 2)]);
+        let (mut removed, mut refused) = (vec![], vec![]);
+        map.insert(p(0, 10, 1), &mut removed, &mut refused);
+        assert_eq!((removed, refused), (vec![], vec![Piece { segment_offset: 1004, ..p(4, 2, 1) }]));
+        assert_eq!(map.iter().map(|p| (p.offset, p.lsn.0)).collect::<Vec<_>>(), [(0, 1), (4, 2), (6, 1)]);
+    }
+}

@@ -125,7 +125,7 @@ pub enum Effect {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[allow(missing_docs)] // The field names say it: paths below home.
 pub enum HomeChange {
-    /// Make a file, private to its owner until its attributes are set. An existing one is taken over.
+    /// Make a file, private to its owner until its attributes are set. An existing one is taken over and emptied (`O_TRUNC`).
     MakeFile { path: HomePath },
     MakeDir { path: HomePath },
     SymLink { path: HomePath, target: Name },

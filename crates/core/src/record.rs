@@ -6,39 +6,37 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::attr::Attr;
-use crate::id::{Ino, Lsn, MemorySlot, Name, SegmentId, SsdSlot};
+use crate::id::{Ino, Lsn, MemorySlot, Name, Position, SegmentId, SsdSlot};
 
 /// One record.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub enum Record {
-    /// A segment begins to be filled.
+    /// A segment begins to be filled; whatever held its slots before holds nothing that is needed.
     SegmentOpened { segment: SegmentId, slot: SsdSlot, memory: Option<MemorySlot> },
     /// The segment's bytes are all on the SSD; its memory slot is free.
     SegmentSpilled { segment: SegmentId },
-    /// The segment holds nothing that is needed; its slot is free.
-    SegmentFreed { segment: SegmentId },
     /// Bytes of a file stand in the log.
     Data(DataRecord),
     /// Bytes were moved within the log: pieces of `from` within the record now stand in `to`.
     Moved { from: SegmentId, data: DataRecord },
     /// The pieces of the range that are not newer than `lsn` are home, durable and compared.
     Flushed { ino: Ino, offset: u64, len: u64, lsn: Lsn },
-    /// The file's bytes of home are valid up to `home_valid` and none lies behind `home_end` (`u64::MAX`: not known).
-    HomeExtent { ino: Ino, home_valid: u64, home_end: u64 },
     /// An inode that differs from home, or whose names do: all about it.
     Inode(InodeRecord),
     /// The file's size was set, other than by a write.
-    Size { ino: Ino, size: u64 },
+    Size { ino: Ino, size: u64, time_ns: i64 },
     /// The inode has no name and no open handle left, and nothing at home.
     InodeGone { ino: Ino },
-    /// The occupant of a name as the application sees it.
-    Entry { parent: Ino, name: Name, ino: Option<Ino> },
+    /// The occupant of a name as the application sees it, since `time_ns`.
+    Entry { parent: Ino, name: Name, ino: Option<Ino>, time_ns: i64 },
+    /// A name moved to another, replacing its occupant or, with `exchange`, changing places with it. One record, so that it is atomic.
+    Rename { parent: Ino, name: Name, new_parent: Ino, new_name: Name, exchange: bool, time_ns: i64 },
     /// The occupant of a name as home has it, durably.
     HomeEntry { parent: Ino, name: Name, ino: Option<Ino> },
     /// The attributes of this version are home, durably.
     AttrHome { ino: Ino, version: u64 },
-    /// Everything before this record is on the medium.
-    Synced,
+    /// Everything up to `upto` is on the medium.
+    Synced { upto: Position },
     /// The records up to here are a snapshot: with them, older journals are not needed.
     SnapshotEnd,
 }
@@ -79,6 +77,4 @@ pub struct InodeRecord {
     pub home_names: Vec<(Ino, Name)>,
     /// The prefix of the file whose bytes at home count.
     pub home_valid: u64,
-    /// No byte at home lies behind this (`u64::MAX`: not known).
-    pub home_end: u64,
 }

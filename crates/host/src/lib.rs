@@ -1,1 +1,10 @@
-//! placeholder
+//! The real host: gives a machine time, inputs and completions, and carries out what it asks. It decides nothing.
+//!
+//! [`driver`] runs one machine with real threads, [`recorder`] keeps what went in so that a run can be replayed, [`transport`] is
+//! the way of a request from a client to a server.
+
+#![forbid(unsafe_code)]
+
+pub mod clock;
+pub mod log;
+pub mod transport;

@@ -1,0 +1,56 @@
+//! LFUDA (B-11): LFU with dynamic aging. A chunk's key is its number of accesses plus the age of the buffer at its last access; the
+//! age is the key of the chunk that went last. The smallest key goes; of equals, the least recently used.
+//!
+//! Source: the thesis, 5.4.3, names it without a formula; this is the one in common use (Squid's LFUDA, after Arlitt and others, 1999).
+//! What is no longer used is overtaken by newcomers in the end, as their keys begin at the age. It is wrong where the old counts
+//! were right: a hot set that rests for long is forgotten.
+
+use super::Replacement;
+use super::ranked::Ranked;
+use crate::id::ChunkId;
+
+/// Least frequently used with dynamic aging; see the head of this file.
+#[derive(Default)]
+pub struct Lfuda {
+    chunks: Ranked,
+    /// The key of the chunk that went last. It never falls, even when a chunk other than the first choice had to go.
+    age: u64,
+}
+
+impl Lfuda {
+    /// A policy that knows no chunk yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl Replacement for Lfuda {
+    fn on_insert(&mut self, chunk: ChunkId) {
+        let age = self.age;
+        self.chunks.touch(chunk, |count| count.saturating_add(age));
+    }
+
+    fn on_access(&mut self, chunk: ChunkId) {
+        if self.chunks.contains(chunk) {
+            self.on_insert(chunk);
+        }
+    }
+
+    fn on_remove(&mut self, chunk: ChunkId) {
+        self.chunks.remove(chunk);
+    }
+
+    fn victim(&mut self, evictable: &mut dyn FnMut(ChunkId) -> bool) -> Option<ChunkId> {
+        self.chunks.first_evictable(evictable)
+    }
+
+    fn on_evict(&mut self, chunk: ChunkId) {
+        if let Some((rank, _)) = self.chunks.remove(chunk) {
+            self.age = self.age.max(rank.key);
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.chunks.len()
+    }
+}

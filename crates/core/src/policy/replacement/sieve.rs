@@ -1,0 +1,87 @@
+//! SIEVE: a FIFO queue with a hand. A hit only marks the chunk. To find a victim, the hand walks from old to new; it takes the mark off
+//! a marked chunk and leaves it where it stands, and takes the first unmarked one. Then it stays there, and begins again at the oldest
+//! when it has passed the newest.
+//!
+//! Source: SIEVE (Zhang and others, NSDI 2024, section 3). What was never used again goes soon after the hand has reached it, what was
+//! used stays without moving: a scan does little harm, and a hit costs one bit. It is wrong for patterns that LRU fits exactly
+//! (a working set that shifts slowly), since an old chunk that is marked once stays for a whole round of the hand.
+
+use super::slots::{NIL, Queue, Slots};
+use super::{ASKS_BEYOND_MAX, ASKS_IN_ORDER_MAX, Replacement};
+use crate::id::ChunkId;
+
+/// A FIFO queue with a hand; see the head of this file.
+pub struct Sieve {
+    /// The state is the mark.
+    slots: Slots<bool>,
+    queue: Queue,
+    /// The slot to look at next; `NIL` stands for the oldest.
+    hand: u32,
+}
+
+impl Sieve {
+    /// A policy that knows no chunk yet.
+    pub fn new() -> Self {
+        Sieve { slots: Slots::new(), queue: Queue::new(), hand: NIL }
+    }
+}
+
+impl Default for Sieve {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Replacement for Sieve {
+    fn on_insert(&mut self, chunk: ChunkId) {
+        if self.slots.find(chunk).is_some() {
+            return self.on_access(chunk);
+        }
+        let at = self.slots.insert(chunk, false);
+        self.queue.push_newest(&mut self.slots, at);
+    }
+
+    fn on_access(&mut self, chunk: ChunkId) {
+        if let Some(at) = self.slots.find(chunk) {
+            *self.slots.state_mut(at) = true;
+        }
+    }
+
+    fn on_remove(&mut self, chunk: ChunkId) {
+        if let Some(at) = self.slots.find(chunk) {
+            if self.hand == at {
+                self.hand = Queue::newer(&self.slots, at);
+            }
+            self.queue.unlink(&mut self.slots, at);
+            self.slots.remove(at);
+        }
+    }
+
+    /// Taking marks off is not bounded by itself: each one was set by an access, so that over time the walk is as long as there were
+    /// accesses. An unmarked chunk that cannot go is passed, and has its next turn when the hand comes round.
+    fn victim(&mut self, evictable: &mut dyn FnMut(ChunkId) -> bool) -> Option<ChunkId> {
+        let mut asks_left = ((ASKS_IN_ORDER_MAX + ASKS_BEYOND_MAX) as usize).min(self.queue.len());
+        while asks_left > 0 {
+            if self.hand == NIL {
+                self.hand = self.queue.oldest();
+            }
+            let at = self.hand;
+            if !core::mem::take(self.slots.state_mut(at)) {
+                if evictable(self.slots.chunk(at)) {
+                    return Some(self.slots.chunk(at));
+                }
+                asks_left -= 1;
+            }
+            self.hand = Queue::newer(&self.slots, at);
+        }
+        None
+    }
+
+    fn on_evict(&mut self, chunk: ChunkId) {
+        self.on_remove(chunk);
+    }
+
+    fn len(&self) -> usize {
+        self.slots.len()
+    }
+}

@@ -1,1 +1,4 @@
-//! Fixtures.
+//! Fixtures of the tests of the whole.
+
+pub mod licence;
+pub mod repository;

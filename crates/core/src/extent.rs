@@ -38,12 +38,7 @@ impl Piece {
         let start = self.offset.max(range.start);
         let end = self.end().min(range.end);
         debug_assert!(start < end, "no part of {self:?} lies in {range:?}");
-        Piece {
-            offset: start,
-            len: (end - start) as u32,
-            segment_offset: self.segment_offset + (start - self.offset) as u32,
-            ..*self
-        }
+        Piece { offset: start, len: (end - start) as u32, segment_offset: self.segment_offset + (start - self.offset) as u32, ..*self }
     }
 
     fn range(&self) -> Range<u64> {

@@ -106,8 +106,7 @@ mod tests {
         hits
     }
 
-    const CLASSIC: [ReplacementKind; 4] =
-        [ReplacementKind::Fifo, ReplacementKind::Lru, ReplacementKind::Lfu, ReplacementKind::Lfuda];
+    const CLASSIC: [ReplacementKind; 4] = [ReplacementKind::Fifo, ReplacementKind::Lru, ReplacementKind::Lfu, ReplacementKind::Lfuda];
 
     fn classic_hits(string: &str, slots: usize) -> [usize; 4] {
         CLASSIC.map(|kind| hits(kind, string, slots))

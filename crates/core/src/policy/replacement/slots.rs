@@ -136,11 +136,7 @@ impl Queue {
     }
 
     /// The oldest evictable chunk, within the bounds of [`super::Replacement::victim`].
-    pub(super) fn first_evictable<S>(
-        &mut self,
-        slots: &Slots<S>,
-        evictable: &mut dyn FnMut(ChunkId) -> bool,
-    ) -> Option<ChunkId> {
+    pub(super) fn first_evictable<S>(&mut self, slots: &Slots<S>, evictable: &mut dyn FnMut(ChunkId) -> bool) -> Option<ChunkId> {
         let mut search = self.search();
         while let Some(at) = search.next(self, slots) {
             if evictable(slots.chunk(at)) {
@@ -166,11 +162,7 @@ pub(super) struct Search {
 impl Search {
     pub(super) fn next<S>(&mut self, queue: &mut Queue, slots: &Slots<S>) -> Option<u32> {
         if self.asks_left == 0 && !self.beyond {
-            *self = Search {
-                next: if queue.hand == NIL { self.next } else { queue.hand },
-                asks_left: ASKS_BEYOND_MAX,
-                beyond: true,
-            };
+            *self = Search { next: if queue.hand == NIL { self.next } else { queue.hand }, asks_left: ASKS_BEYOND_MAX, beyond: true };
         }
         let at = self.next;
         if self.beyond {

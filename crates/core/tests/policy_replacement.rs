@@ -1,0 +1,390 @@
+//! Each replacement policy against a naive one that looks at every chunk every time.
+
+use std::collections::BTreeSet;
+
+use forebay_core::config::ReplacementKind;
+use forebay_core::id::{ChunkId, Ino};
+use forebay_core::policy::replacement::{self, ASKS_BEYOND_MAX, ASKS_IN_ORDER_MAX, Replacement};
+use proptest::prelude::*;
+
+const KINDS: [ReplacementKind; 6] = [
+    ReplacementKind::Fifo,
+    ReplacementKind::Lru,
+    ReplacementKind::Lfu,
+    ReplacementKind::Lfuda,
+    ReplacementKind::S3Fifo,
+    ReplacementKind::Sieve,
+];
+
+/// What a policy should do, said as plainly as can be. `touch` is an insert or an access; `leave` tells whether the chunk was evicted.
+trait Model {
+    fn touch(&mut self, chunk: u64);
+    fn leave(&mut self, chunk: u64, evicted: bool);
+    fn victim(&mut self, evictable: &dyn Fn(u64) -> bool) -> Option<u64>;
+}
+
+#[derive(Default)]
+struct NaiveFifo(Vec<u64>);
+
+impl Model for NaiveFifo {
+    fn touch(&mut self, chunk: u64) {
+        if !self.0.contains(&chunk) {
+            self.0.push(chunk);
+        }
+    }
+    fn leave(&mut self, chunk: u64, _evicted: bool) {
+        self.0.retain(|c| *c != chunk);
+    }
+    fn victim(&mut self, evictable: &dyn Fn(u64) -> bool) -> Option<u64> {
+        self.0.iter().copied().find(|c| evictable(*c))
+    }
+}
+
+#[derive(Default)]
+struct NaiveLru(Vec<u64>);
+
+impl Model for NaiveLru {
+    fn touch(&mut self, chunk: u64) {
+        self.0.retain(|c| *c != chunk);
+        self.0.push(chunk);
+    }
+    fn leave(&mut self, chunk: u64, _evicted: bool) {
+        self.0.retain(|c| *c != chunk);
+    }
+    fn victim(&mut self, evictable: &dyn Fn(u64) -> bool) -> Option<u64> {
+        self.0.iter().copied().find(|c| evictable(*c))
+    }
+}
+
+/// LFU, and LFUDA with `aging`.
+#[derive(Default)]
+struct NaiveFrequency {
+    chunks: Vec<Frequency>,
+    clock: u64,
+    age: u64,
+    aging: bool,
+}
+
+struct Frequency {
+    chunk: u64,
+    count: u64,
+    key: u64,
+    used: u64,
+}
+
+impl Model for NaiveFrequency {
+    fn touch(&mut self, chunk: u64) {
+        self.clock += 1;
+        let at = self.chunks.iter().position(|f| f.chunk == chunk).unwrap_or_else(|| {
+            self.chunks.push(Frequency { chunk, count: 0, key: 0, used: 0 });
+            self.chunks.len() - 1
+        });
+        let known = &mut self.chunks[at];
+        known.count += 1;
+        known.used = self.clock;
+        known.key = known.count + self.age;
+    }
+    fn leave(&mut self, chunk: u64, evicted: bool) {
+        if let Some(at) = self.chunks.iter().position(|f| f.chunk == chunk) {
+            let gone = self.chunks.remove(at);
+            if evicted && self.aging {
+                self.age = self.age.max(gone.key);
+            }
+        }
+    }
+    fn victim(&mut self, evictable: &dyn Fn(u64) -> bool) -> Option<u64> {
+        self.chunks.iter().filter(|f| evictable(f.chunk)).min_by_key(|f| (f.key, f.used)).map(|f| f.chunk)
+    }
+}
+
+#[derive(Default)]
+struct NaiveSieve {
+    /// Oldest first, with the mark.
+    queue: Vec<(u64, bool)>,
+    hand: usize,
+}
+
+impl Model for NaiveSieve {
+    fn touch(&mut self, chunk: u64) {
+        match self.queue.iter_mut().find(|(c, _)| *c == chunk) {
+            Some((_, marked)) => *marked = true,
+            None => {
+                // A hand that has passed the newest stands for the oldest, not for the newcomer.
+                if self.hand == self.queue.len() {
+                    self.hand = 0;
+                }
+                self.queue.push((chunk, false));
+            }
+        }
+    }
+    fn leave(&mut self, chunk: u64, _evicted: bool) {
+        if let Some(at) = self.queue.iter().position(|(c, _)| *c == chunk) {
+            self.queue.remove(at);
+            if at < self.hand {
+                self.hand -= 1;
+            }
+            if self.hand == self.queue.len() {
+                self.hand = 0;
+            }
+        }
+    }
+    fn victim(&mut self, evictable: &dyn Fn(u64) -> bool) -> Option<u64> {
+        let mut passed = 0;
+        while passed < self.queue.len() {
+            let (chunk, marked) = &mut self.queue[self.hand];
+            if *marked {
+                *marked = false;
+            } else if evictable(*chunk) {
+                return Some(*chunk);
+            } else {
+                passed += 1;
+            }
+            self.hand = (self.hand + 1) % self.queue.len();
+        }
+        None
+    }
+}
+
+#[derive(Default)]
+struct NaiveS3Fifo {
+    /// Oldest first, with the uses since the first.
+    small: Vec<(u64, u8)>,
+    main: Vec<(u64, u8)>,
+    ghosts: Vec<u64>,
+    capacity: usize,
+}
+
+impl NaiveS3Fifo {
+    fn chunks(&self) -> usize {
+        self.small.len() + self.main.len()
+    }
+    fn from_small(&mut self, main_max: usize, evictable: &dyn Fn(u64) -> bool) -> Option<u64> {
+        let mut at = 0;
+        while at < self.small.len() && self.main.len() <= main_max {
+            let (chunk, uses) = self.small[at];
+            if uses > 1 {
+                self.small.remove(at);
+                self.main.push((chunk, 0));
+            } else if evictable(chunk) {
+                return Some(chunk);
+            } else {
+                at += 1;
+            }
+        }
+        None
+    }
+    fn from_main(&mut self, evictable: &dyn Fn(u64) -> bool) -> Option<u64> {
+        let mut at = 0;
+        while at < self.main.len() {
+            let (chunk, uses) = self.main[at];
+            if uses > 0 && at + 1 < self.main.len() {
+                self.main.remove(at);
+                self.main.push((chunk, uses - 1));
+            } else if evictable(chunk) {
+                return Some(chunk);
+            } else {
+                at += 1;
+            }
+        }
+        None
+    }
+}
+
+impl Model for NaiveS3Fifo {
+    fn touch(&mut self, chunk: u64) {
+        if let Some((_, uses)) = self.small.iter_mut().chain(&mut self.main).find(|(c, _)| *c == chunk) {
+            *uses = 3.min(*uses + 1);
+        } else if self.ghosts.contains(&chunk) {
+            self.ghosts.retain(|c| *c != chunk);
+            self.main.push((chunk, 0));
+        } else {
+            self.small.push((chunk, 0));
+        }
+    }
+    fn leave(&mut self, chunk: u64, evicted: bool) {
+        if evicted && self.small.iter().any(|(c, _)| *c == chunk) {
+            let full = self.capacity.max(self.chunks());
+            self.ghosts.push(chunk);
+            let surplus = self.ghosts.len().saturating_sub(full - (full / 10).max(1));
+            self.ghosts.drain(..surplus);
+        }
+        self.small.retain(|(c, _)| *c != chunk);
+        self.main.retain(|(c, _)| *c != chunk);
+    }
+    fn victim(&mut self, evictable: &dyn Fn(u64) -> bool) -> Option<u64> {
+        let small_share = (self.chunks() / 10).max(1);
+        let main_max = self.chunks().saturating_sub(small_share);
+        let first = if self.small.len() >= small_share { self.from_small(main_max, evictable) } else { None };
+        first.or_else(|| self.from_main(evictable)).or_else(|| self.from_small(usize::MAX, evictable))
+    }
+}
+
+fn model(kind: ReplacementKind, capacity: usize) -> Box<dyn Model> {
+    match kind {
+        ReplacementKind::Fifo => Box::<NaiveFifo>::default(),
+        ReplacementKind::Lru => Box::<NaiveLru>::default(),
+        ReplacementKind::Lfu => Box::<NaiveFrequency>::default(),
+        ReplacementKind::Lfuda => Box::new(NaiveFrequency { aging: true, ..Default::default() }),
+        ReplacementKind::S3Fifo => Box::new(NaiveS3Fifo { capacity, ..Default::default() }),
+        ReplacementKind::Sieve => Box::<NaiveSieve>::default(),
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    /// A read or a write of the chunk.
+    Touch(u64),
+    /// The same, told as an insert even if the chunk is there.
+    Insert(u64),
+    /// Unlink or truncate.
+    Remove(u64),
+    /// A victim is asked for, with chunks that cannot go (a bit each), and perhaps swapped out.
+    Victim { pinned: u64, evict: bool },
+}
+
+/// Chunks are numbered below this, so that a bit mask can pin them.
+const CHUNKS: u64 = 40;
+
+fn op() -> impl Strategy<Value = Op> {
+    // Squaring prefers small numbers: a hot set.
+    let chunk = (0..CHUNKS * CHUNKS).prop_map(|n| n.isqrt().abs_diff(CHUNKS - 1));
+    let pinned = prop_oneof![Just(0), any::<u64>(), (any::<u64>(), any::<u64>()).prop_map(|(a, b)| a | b), Just(u64::MAX)];
+    prop_oneof![
+        12 => chunk.clone().prop_map(Op::Touch),
+        1 => chunk.clone().prop_map(Op::Insert),
+        1 => chunk.prop_map(Op::Remove),
+        4 => (pinned, prop::bool::weighted(0.8)).prop_map(|(pinned, evict)| Op::Victim { pinned, evict }),
+    ]
+}
+
+fn chunk(index: u64) -> ChunkId {
+    ChunkId { ino: Ino(1 + index % 3), index }
+}
+
+fn run(kind: ReplacementKind, capacity: usize, ops: &[Op]) {
+    let mut policy = replacement::new(kind, capacity as u64);
+    let mut model = model(kind, capacity);
+    let mut resident = BTreeSet::new();
+    for (step, op) in ops.iter().enumerate() {
+        match *op {
+            Op::Touch(c) if resident.contains(&c) => {
+                policy.on_access(chunk(c));
+                model.touch(c);
+            }
+            Op::Touch(c) | Op::Insert(c) => {
+                resident.insert(c);
+                policy.on_insert(chunk(c));
+                model.touch(c);
+            }
+            Op::Remove(c) => {
+                resident.remove(&c);
+                policy.on_remove(chunk(c));
+                model.leave(c, false);
+            }
+            Op::Victim { pinned, evict } => {
+                let victim = policy.victim(&mut |c| pinned >> c.index & 1 == 0);
+                let expected = model.victim(&|c| pinned >> c & 1 == 0);
+                assert_eq!(victim, expected.map(chunk), "{kind:?}, step {step}: {op:?}");
+                if let (Some(victim), true) = (expected, evict) {
+                    assert!(resident.remove(&victim), "{kind:?} named {victim}, which is not in the buffer");
+                    policy.on_evict(chunk(victim));
+                    model.leave(victim, true);
+                }
+            }
+        }
+        assert_eq!(policy.len(), resident.len(), "{kind:?}, step {step}: {op:?}");
+        assert_eq!(policy.is_empty(), resident.is_empty());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn agrees_with_the_naive_policy(capacity in 1..60usize, ops in prop::collection::vec(op(), 1..300)) {
+        for kind in KINDS {
+            run(kind, capacity, &ops);
+        }
+    }
+
+    /// B-09: a use hits if and only if fewer different chunks than the buffer holds were used since the last time.
+    #[test]
+    fn lru_hits_below_its_capacity_in_reuse_distance(capacity in 1..20usize, string in prop::collection::vec(0..30u64, 1..300)) {
+        let mut policy = replacement::new(ReplacementKind::Lru, capacity as u64);
+        let mut resident = BTreeSet::new();
+        for (at, c) in string.iter().enumerate() {
+            let last = string[..at].iter().rposition(|earlier| earlier == c);
+            let distance = last.map(|last| string[last + 1..at].iter().collect::<BTreeSet<_>>().len());
+            prop_assert_eq!(resident.contains(c), distance.is_some_and(|d| d < capacity), "use {} of chunk {}", at, c);
+            if !resident.contains(c) && resident.len() == capacity {
+                let victim = policy.victim(&mut |_| true).expect("every chunk can go");
+                policy.on_evict(victim);
+                resident.remove(&victim.index);
+            }
+            if resident.insert(*c) { policy.on_insert(chunk(*c)) } else { policy.on_access(chunk(*c)) }
+        }
+    }
+}
+
+fn filled(kind: ReplacementKind, chunks: u64) -> Box<dyn Replacement> {
+    let mut policy = replacement::new(kind, chunks);
+    for index in 0..chunks {
+        policy.on_insert(chunk(index));
+        for _ in 0..index % 3 {
+            policy.on_access(chunk(index));
+        }
+    }
+    policy
+}
+
+/// The promise of `Replacement::victim`: one call asks about few chunks, and calls in a row ask about all.
+#[test]
+fn a_search_among_pinned_chunks_is_bounded_and_goes_on() {
+    const PINNED: u64 = 5000;
+    for kind in KINDS {
+        for free in [0, 1, PINNED / 10, PINNED / 2, PINNED - 1] {
+            let mut policy = filled(kind, PINNED);
+            let calls_max = PINNED / u64::from(ASKS_BEYOND_MAX) + 2;
+            let mut found = None;
+            for _ in 0..calls_max {
+                let mut asks = 0;
+                found = policy.victim(&mut |c| {
+                    asks += 1;
+                    c.index == free
+                });
+                let queues = if kind == ReplacementKind::S3Fifo { 3 } else { 1 };
+                assert!(asks <= queues * (ASKS_IN_ORDER_MAX + ASKS_BEYOND_MAX), "{kind:?} asked {asks} times in one call");
+                if found.is_some() {
+                    break;
+                }
+            }
+            assert_eq!(found, Some(chunk(free)), "{kind:?}, after {calls_max} calls");
+            let mut asks = 0;
+            let again = policy.victim(&mut |c| {
+                asks += 1;
+                c.index == free
+            });
+            assert_eq!(again, found, "{kind:?}: a victim that stays is named again ({asks} asks)");
+        }
+    }
+}
+
+/// Chunks that may go when the front of the queue may not: each call finds the next one without a long walk.
+#[test]
+fn many_victims_behind_a_pinned_front_cost_a_bounded_walk_each() {
+    const CHUNKS: u64 = 4000;
+    for kind in KINDS {
+        let mut policy = filled(kind, CHUNKS);
+        let mut gone = BTreeSet::new();
+        let mut calls = 0;
+        while gone.len() < 500 {
+            calls += 1;
+            assert!(calls < 700, "{kind:?}: {calls} calls for {} victims", gone.len());
+            if let Some(victim) = policy.victim(&mut |c| c.index >= 2000) {
+                assert!(victim.index >= 2000 && gone.insert(victim), "{kind:?} named {victim:?} wrongly");
+                policy.on_evict(victim);
+            }
+        }
+        assert_eq!(policy.len() as u64, CHUNKS - 500);
+    }
+}

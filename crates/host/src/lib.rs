@@ -6,5 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod clock;
+pub mod driver;
 pub mod log;
+pub mod recorder;
 pub mod transport;

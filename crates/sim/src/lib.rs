@@ -1,1 +1,11 @@
-//! placeholder
+//! The simulated host: the machines of `forebay-core` in virtual time, with faults, an oracle, and one checker a promise.
+//!
+//! See `docs/SIMULATION.md`.
+
+pub mod bytes;
+pub mod home;
+pub mod journal;
+pub mod log;
+pub mod ranges;
+pub mod rng;
+pub mod stamp;

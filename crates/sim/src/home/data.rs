@@ -1,0 +1,137 @@
+//! Bytes of the simulated home.
+
+use forebay_core::effect::HomeChange;
+use forebay_core::errno::Errno;
+use forebay_core::id::{HomePath, Ino};
+use forebay_core::time::Time;
+
+use super::names::take_with_dependencies;
+use super::{Home, HomeInode};
+use forebay_core::attr::Kind;
+
+impl Home {
+    /// Reads up to `len` bytes; what lies behind the end is zeros. Gives the bytes and how many of them the file has.
+    ///
+    /// # Errors
+    /// As open(2).
+    pub fn read(&mut self, ino: Ino, path: &HomePath, offset: u64, len: u32) -> Result<(Vec<u8>, u32), Errno> {
+        let file = self.file(ino, path)?;
+        let inode = &self.inodes[&file];
+        let there = inode.size.saturating_sub(offset).min(u64::from(len)) as u32;
+        let mut bytes = inode.bytes.slice(offset, len as usize);
+        bytes[there as usize..].fill(0);
+        Ok((bytes, there))
+    }
+
+    /// Writes bytes.
+    ///
+    /// # Errors
+    /// As open(2).
+    pub fn write(&mut self, ino: Ino, path: &HomePath, offset: u64, bytes: &[u8], now: Time) -> Result<(), Errno> {
+        let file = self.file(ino, path)?;
+        let inode = self.inodes.get_mut(&file).expect("an open file is there");
+        let end = offset + bytes.len() as u64;
+        inode.bytes.write(offset, bytes);
+        inode.size = inode.size.max(end);
+        inode.meta.mtime_ns = now.as_nanos() as i64;
+        inode.unsynced.insert(offset, end);
+        inode.uncompared.insert(offset, end);
+        inode.poisoned.remove(offset, end);
+        Ok(())
+    }
+
+    /// Whether the bytes have this checksum. Says so to the books only if they have.
+    ///
+    /// # Errors
+    /// As open(2).
+    pub fn compare(&mut self, ino: Ino, path: &HomePath, offset: u64, len: u64, crc: u32) -> Result<bool, Errno> {
+        let file = self.file(ino, path)?;
+        let inode = self.inodes.get_mut(&file).expect("an open file is there");
+        let end = offset + len;
+        if end > inode.size {
+            return Ok(false);
+        }
+        let equal = crc32c::crc32c(&inode.bytes.slice(offset, len as usize)) == crc;
+        if equal {
+            inode.uncompared.remove(offset, end);
+        }
+        Ok(equal)
+    }
+
+    /// Turns one bit of a file's range around behind the machine's back.
+    pub fn flip_bit(&mut self, ino: Ino, path: &HomePath, offset: u64, len: u64) {
+        let at = offset + self.rng.below(len);
+        if let Ok(file) = self.file(ino, path) {
+            let inode = self.inodes.get_mut(&file).expect("an open file is there");
+            let byte = inode.bytes.slice(at, 1)[0] ^ 4;
+            inode.bytes.write(at, &[byte]);
+        }
+    }
+
+    /// Makes the data of files and the names in directories durable.
+    ///
+    /// # Errors
+    /// As open(2) and fsync(2).
+    pub fn sync(&mut self, files: &[(Ino, HomePath)], directories: &[HomePath]) -> Result<(), Errno> {
+        for (ino, path) in files {
+            let file = self.file(*ino, path)?;
+            self.inodes.get_mut(&file).expect("an open file is there").sync();
+        }
+        for path in directories {
+            let dir = self.names.resolve(path.as_bytes())?;
+            let entries: Vec<_> = self.names.dirs.get(&dir).ok_or(Errno::ENOTDIR)?.values().copied().collect();
+            for op in take_with_dependencies(&mut self.undurable, |op| op.is_in(dir)) {
+                self.durable.apply(&op);
+            }
+            let inode = self.inodes.get_mut(&dir).expect("a directory is there");
+            inode.meta_durable = inode.meta;
+            // What cannot be opened for a sync of its own lasts with its directory.
+            for entry in entries {
+                let inode = self.inodes.get_mut(&entry).expect("an entry is there");
+                if !matches!(inode.kind, Kind::File | Kind::Directory) {
+                    inode.meta_durable = inode.meta;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A sync fails: of these files, what was not durable will never be, unless it is written again.
+    pub fn fail_sync(&mut self, files: &[(Ino, HomePath)]) {
+        for (ino, path) in files {
+            if let Ok(file) = self.file(*ino, path) {
+                let inode = self.inodes.get_mut(&file).expect("an open file is there");
+                for (start, end) in std::mem::take(&mut inode.unsynced).iter() {
+                    inode.poisoned.insert(start, end);
+                }
+            }
+        }
+    }
+
+    pub(super) fn truncate(&mut self, change: &HomeChange, now: Time) -> Result<(), Errno> {
+        let HomeChange::Truncate { ino, path, size } = change else { return Err(Errno::EINVAL) };
+        let file = self.file(*ino, path)?;
+        let inode = self.inodes.get_mut(&file).expect("an open file is there");
+        inode.bytes.truncate(*size);
+        inode.size = *size;
+        inode.meta.mtime_ns = now.as_nanos() as i64;
+        for ranges in [&mut inode.unsynced, &mut inode.poisoned, &mut inode.uncompared] {
+            ranges.remove(*size, u64::MAX);
+        }
+        Ok(())
+    }
+}
+
+impl HomeInode {
+    fn sync(&mut self) {
+        let mut bytes = self.bytes.clone();
+        // What a failed sync has dropped stays as the medium has it.
+        for (start, end) in self.poisoned.iter() {
+            bytes.write(start, &self.bytes_durable.slice(start, (end - start) as usize));
+        }
+        self.bytes_durable = bytes;
+        self.size_durable = self.size;
+        self.meta_durable = self.meta;
+        self.unsynced = Default::default();
+    }
+}

@@ -1,0 +1,106 @@
+use forebay_core::attr::Kind;
+use forebay_core::effect::HomeChange;
+use forebay_core::id::{HomePath, Ino};
+use forebay_core::time::Time;
+
+use super::Home;
+use crate::rng::Rng;
+
+fn path(text: &str) -> HomePath {
+    HomePath(text.as_bytes().into())
+}
+
+fn home(seed: u64) -> Home {
+    Home::new((1000, 1000), Rng::new(seed))
+}
+
+fn make_file(home: &mut Home, at: &str) {
+    home.change(&HomeChange::MakeFile { path: path(at) }, Time(5)).unwrap();
+}
+
+#[test]
+fn a_file_is_written_read_and_compared() {
+    let mut home = home(1);
+    make_file(&mut home, "f");
+    home.write(Ino(9), &path("f"), 4, b"abc", Time(6)).unwrap();
+    assert_eq!(home.read(Ino(9), &path("f"), 2, 10).unwrap(), (b"\0\0abc\0\0\0\0\0".to_vec(), 5));
+    assert!(!home.compare(Ino(9), &path("f"), 4, 3, 1).unwrap());
+    assert!(!home.not_drained().is_empty());
+    assert!(home.compare(Ino(9), &path("f"), 4, 3, crc32c::crc32c(b"abc")).unwrap());
+    home.sync(&[(Ino(9), path("f"))], &[path("")]).unwrap();
+    assert_eq!(home.not_drained(), Vec::<String>::new());
+}
+
+#[test]
+fn what_was_synced_survives_and_the_rest_is_lost_in_parts() {
+    let (mut name_lost, mut bytes_lost) = (false, false);
+    for seed in 0..60 {
+        let mut home = home(seed);
+        make_file(&mut home, "synced");
+        home.write(Ino(2), &path("synced"), 0, &[1; 8192], Time(6)).unwrap();
+        home.sync(&[(Ino(2), path("synced"))], &[path("")]).unwrap();
+        home.write(Ino(2), &path("synced"), 0, &[2; 8192], Time(7)).unwrap();
+        make_file(&mut home, "lost");
+        home.lose_power();
+        let (bytes, len) = home.read(Ino(3), &path("synced"), 0, 8192).unwrap();
+        assert_eq!(len, 8192);
+        assert!(bytes.iter().all(|b| *b == 1 || *b == 2));
+        bytes_lost |= bytes.contains(&1);
+        name_lost |= home.stat(&path("lost")).is_err();
+    }
+    assert!(name_lost && bytes_lost);
+}
+
+#[test]
+fn what_a_failed_sync_dropped_is_not_made_durable_by_the_next() {
+    let mut home = home(3);
+    make_file(&mut home, "f");
+    home.write(Ino(2), &path("f"), 0, &[1; 100], Time(6)).unwrap();
+    home.fail_sync(&[(Ino(2), path("f"))]);
+    home.sync(&[(Ino(2), path("f"))], &[path("")]).unwrap();
+    assert!(home.not_drained().iter().any(|reason| reason.contains("durable")));
+    home.write(Ino(2), &path("f"), 0, &[1; 100], Time(6)).unwrap();
+    home.sync(&[(Ino(2), path("f"))], &[]).unwrap();
+    assert!(home.compare(Ino(2), &path("f"), 0, 100, crc32c::crc32c(&[1; 100])).unwrap());
+    assert_eq!(home.not_drained(), Vec::<String>::new());
+}
+
+#[test]
+fn a_handle_that_no_longer_fits_its_path_is_a_breach() {
+    let mut home = home(4);
+    make_file(&mut home, "a");
+    home.read(Ino(2), &path("a"), 0, 1).unwrap();
+    home.change(&HomeChange::Rename { from: path("a"), to: path("b"), again: false }, Time(8)).unwrap();
+    make_file(&mut home, "a");
+    home.read(Ino(2), &path("a"), 0, 1).unwrap();
+    assert_eq!(home.breaches.len(), 1);
+}
+
+#[test]
+fn a_kept_file_is_readable_until_it_is_forgotten() {
+    let mut home = home(5);
+    make_file(&mut home, "a");
+    home.write(Ino(2), &path("a"), 0, b"x", Time(6)).unwrap();
+    home.change(&HomeChange::Unlink { path: path("a"), keep: Some(Ino(2)) }, Time(7)).unwrap();
+    make_file(&mut home, "a");
+    assert_eq!(home.read(Ino(2), &path("a"), 0, 1).unwrap().0, b"x");
+    home.forget(Ino(2));
+    assert_eq!(home.read(Ino(2), &path("a"), 0, 1).unwrap().1, 0);
+}
+
+#[test]
+fn names_follow_posix() {
+    let mut home = home(6);
+    let mut change = |change: HomeChange| home.change(&change, Time(9)).map_err(|errno| errno.0);
+    assert_eq!(change(HomeChange::MakeDir { path: path("d") }), Ok(()));
+    assert_eq!(change(HomeChange::MakeFile { path: path("d/f") }), Ok(()));
+    assert_eq!(change(HomeChange::RemoveDir { path: path("d") }), Err(39));
+    assert_eq!(change(HomeChange::Unlink { path: path("d"), keep: None }), Err(21));
+    assert_eq!(change(HomeChange::Rename { from: path("d"), to: path("d/x"), again: false }), Err(22));
+    assert_eq!(change(HomeChange::Rename { from: path("d"), to: path("e"), again: false }), Ok(()));
+    assert_eq!(change(HomeChange::Rename { from: path("d"), to: path("e"), again: true }), Ok(()));
+    assert_eq!(change(HomeChange::Rename { from: path("d"), to: path("e"), again: false }), Err(2));
+    assert_eq!(change(HomeChange::Link { from: path("e/f"), to: path("g") }), Ok(()));
+    assert_eq!(home.stat(&path("g")).unwrap().attr.nlink, 2);
+    assert_eq!(home.stat(&path("e")).unwrap().attr.kind, Kind::Directory);
+}

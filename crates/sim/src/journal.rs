@@ -1,0 +1,184 @@
+//! The simulated journal: files of ordered records, of which a power loss leaves a prefix.
+
+use forebay_core::id::Position;
+use forebay_core::record::Record;
+
+use crate::rng::Rng;
+
+/// All journal files, the oldest first.
+#[derive(Debug)]
+pub struct Journal {
+    files: Vec<File>,
+    files_made: u64,
+}
+
+#[derive(Debug)]
+struct File {
+    number: u64,
+    records: Vec<(Position, Record)>,
+    /// Records that are on the medium.
+    durable: usize,
+}
+
+/// What a sync that has begun will have made durable when it ends: of each file, how many records.
+#[derive(Debug)]
+pub struct JournalSync(Vec<(u64, usize)>);
+
+impl Default for Journal {
+    fn default() -> Self {
+        Journal { files: vec![File { number: 0, records: Vec::new(), durable: 0 }], files_made: 1 }
+    }
+}
+
+impl Journal {
+    /// Appends a record; says what is wrong with its position.
+    pub fn append(&mut self, position: Position, record: Record) -> Result<(), String> {
+        let file = self.files.last_mut().expect("there is always a file");
+        if let Some((last, _)) = file.records.last()
+            && position.0 != last.0 + 1
+        {
+            return Err(format!("{position:?} was journaled after {last:?}: {record:?}"));
+        }
+        file.records.push((position, record));
+        Ok(())
+    }
+
+    /// Begins a new file with these records; says what is wrong with its position.
+    pub fn rotate(&mut self, position: Position, records: Vec<Record>) -> Result<(), String> {
+        let last = self.files.iter().rev().find_map(|file| file.records.last());
+        if let Some((last, _)) = last
+            && position <= *last
+        {
+            return Err(format!("a new journal began at {position:?}, after {last:?}"));
+        }
+        let numbered = (position.0..).map(Position).zip(records).collect();
+        self.files.push(File { number: self.files_made, records: numbered, durable: 0 });
+        self.files_made += 1;
+        Ok(())
+    }
+
+    /// Removes all files but the newest; says so if the newest is not durable and whole.
+    pub fn drop_old(&mut self) -> Result<(), String> {
+        let newest = self.files.pop().expect("there is always a file");
+        let end = newest.records.iter().position(|(_, record)| *record == Record::SnapshotEnd);
+        let whole_and_durable = end.is_some_and(|end| end < newest.durable);
+        self.files.clear();
+        let first = newest.records.first().map(|(position, _)| *position);
+        self.files.push(newest);
+        if whole_and_durable { Ok(()) } else { Err(format!("older journals were dropped before the snapshot at {first:?} was durable")) }
+    }
+
+    /// The records of the newest file that is whole: what recovery gets.
+    pub fn open(&self) -> Vec<(Position, Record)> {
+        let whole = |file: &&File| file.number == 0 || file.records.iter().any(|(_, record)| *record == Record::SnapshotEnd);
+        self.files.iter().rev().find(whole).map(|file| file.records.clone()).unwrap_or_default()
+    }
+
+    /// A sync begins: it covers what is appended now.
+    pub fn begin_sync(&self) -> JournalSync {
+        JournalSync(self.files.iter().map(|file| (file.number, file.records.len())).collect())
+    }
+
+    /// A sync ends.
+    pub fn finish_sync(&mut self, sync: JournalSync) {
+        for (number, len) in sync.0 {
+            if let Some(file) = self.files.iter_mut().find(|file| file.number == number) {
+                file.durable = file.durable.max(len);
+            }
+        }
+    }
+
+    /// The process dies while the newest file is being made: a part of it may be there.
+    pub fn tear_newest(&mut self, rng: &mut Rng) {
+        if let Some(file) = self.files.last_mut() {
+            file.records.truncate(rng.below(file.records.len() as u64 + 1) as usize);
+        }
+    }
+
+    /// The power fails: of each file, what was synced is there, and some of what was not.
+    pub fn lose_power(&mut self, rng: &mut Rng) {
+        for file in &mut self.files {
+            let unsynced = (file.records.len() - file.durable) as u64;
+            let kept = match rng.below(3) {
+                0 => 0,
+                1 => unsynced,
+                _ => rng.below(unsynced + 1),
+            };
+            file.records.truncate(file.durable + kept as usize);
+            file.durable = file.records.len();
+        }
+        self.files.retain(|file| !file.records.is_empty());
+        if self.files.is_empty() {
+            *self = Journal::default();
+        }
+    }
+
+    /// Records in the newest file.
+    pub fn len(&self) -> usize {
+        self.files.last().map_or(0, |file| file.records.len())
+    }
+
+    /// Whether nothing was ever journaled.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn synced(upto: u64) -> Record {
+        Record::Synced { upto: Position(upto) }
+    }
+
+    #[test]
+    fn positions_are_consecutive() {
+        let mut journal = Journal::default();
+        journal.append(Position(3), synced(0)).unwrap();
+        journal.append(Position(4), synced(0)).unwrap();
+        assert!(journal.append(Position(6), synced(0)).is_err());
+        assert!(journal.rotate(Position(4), vec![]).is_err());
+    }
+
+    #[test]
+    fn what_was_synced_survives_a_power_loss_and_the_rest_is_a_prefix() {
+        for seed in 0..100 {
+            let mut journal = Journal::default();
+            for at in 0..10 {
+                journal.append(Position(at), synced(at)).unwrap();
+            }
+            let sync = journal.begin_sync();
+            for at in 10..20 {
+                journal.append(Position(at), synced(at)).unwrap();
+            }
+            journal.finish_sync(sync);
+            journal.lose_power(&mut Rng::new(seed));
+            let records = journal.open();
+            assert!((10..=20).contains(&records.len()));
+            assert!(records.iter().enumerate().all(|(at, (position, _))| position.0 == at as u64));
+        }
+    }
+
+    #[test]
+    fn a_torn_snapshot_is_not_used() {
+        for seed in 0..100 {
+            let mut journal = Journal::default();
+            journal.append(Position(0), synced(0)).unwrap();
+            journal.rotate(Position(1), vec![synced(0), Record::SnapshotEnd]).unwrap();
+            assert_eq!(journal.open().len(), 2);
+            journal.tear_newest(&mut Rng::new(seed));
+            assert!([1, 2].contains(&journal.open().len()));
+        }
+    }
+
+    #[test]
+    fn old_journals_are_dropped_only_behind_a_durable_one() {
+        let mut journal = Journal::default();
+        journal.rotate(Position(0), vec![Record::SnapshotEnd]).unwrap();
+        assert!(journal.drop_old().is_err());
+        let sync = journal.begin_sync();
+        journal.finish_sync(sync);
+        assert!(journal.drop_old().is_ok());
+    }
+}

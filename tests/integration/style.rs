@@ -9,6 +9,10 @@ const FILE_LINES_MAX: usize = 600;
 /// This file names what it looks for.
 const SELF: &str = "tests/integration/style.rs";
 
+fn toml(path: &str) -> toml::Table {
+    toml::from_str(&repository::read(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
 fn assert_none(found: &[String]) {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
@@ -53,7 +57,7 @@ fn nothing_is_left_for_later() {
 
 #[test]
 fn there_is_no_unsafe_code() {
-    let manifest: toml::Value = repository::read("Cargo.toml").parse().expect("Cargo.toml is TOML");
+    let manifest = toml("Cargo.toml");
     assert_eq!(manifest["workspace"]["lints"]["rust"]["unsafe_code"].as_str(), Some("deny"));
     let code = |line: &str| line.split("//").next().unwrap_or_default().replace("unsafe_code", "");
     assert_none(&lines_where(|line| repository::has_word(&code(line), "unsafe") || line.contains("allow(unsafe_code")));
@@ -63,7 +67,7 @@ fn there_is_no_unsafe_code() {
 fn every_crate_takes_the_lints_of_the_workspace() {
     let manifests = repository::files().into_iter().filter(|path| path.ends_with("/Cargo.toml"));
     let careless = manifests.filter(|path| {
-        let manifest: toml::Value = repository::read(path).parse().expect("a manifest is TOML");
+        let manifest = toml(path);
         let lints = manifest.get("lints").and_then(|lints| lints.get("workspace")).and_then(toml::Value::as_bool);
         lints != Some(true)
     });
@@ -164,6 +168,6 @@ fn dependencies_come_from_the_registry_under_licences_that_fit() {
 #[test]
 fn our_own_licence_is_there() {
     assert!(repository::read("LICENSE").contains("Apache License"));
-    let manifest: toml::Value = repository::read("Cargo.toml").parse().expect("Cargo.toml is TOML");
+    let manifest = toml("Cargo.toml");
     assert_eq!(manifest["workspace"]["package"]["license"].as_str(), Some("Apache-2.0"));
 }

@@ -6,6 +6,7 @@ pub mod bytes;
 pub mod home;
 pub mod journal;
 pub mod log;
+pub mod oracle;
 pub mod ranges;
 pub mod rng;
 pub mod stamp;

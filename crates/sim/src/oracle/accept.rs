@@ -1,0 +1,186 @@
+//! Whether an answer is the one that a state calls for; what an answer shows is then known for good.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use forebay_core::attr::{Attr, Kind};
+use forebay_core::id::{Ino, Name};
+use forebay_core::message::{DirEntry, Reply};
+
+use super::apply::Expected;
+use super::state::{DirHandle, Inode, ModelIno, State, TimeSpan};
+
+impl State {
+    /// Checks an answer against what it must be, and notes what it shows: numbers, times, and what a crash had left open.
+    ///
+    /// # Errors
+    /// Says why this state does not allow the answer.
+    pub fn accept(&mut self, expected: &Expected, reply: &Reply, payload: &[u8]) -> Result<(), String> {
+        match (expected, reply) {
+            (Expected::Anything, reply) => self.accept_anything(reply),
+            (Expected::Done, Reply::Done) => Ok(()),
+            (Expected::Error(allowed), Reply::Error { errno }) if allowed.contains(errno) => Ok(()),
+            (Expected::Entry(model, inode), Reply::Entry { ino, attr } | Reply::Created { ino, attr }) => {
+                self.bind(*ino, *model)?;
+                self.accept_attr(*model, inode, attr)
+            }
+            (Expected::Attr(model, inode), Reply::Attr { attr }) => self.accept_attr(*model, inode, attr),
+            (Expected::Target(expected), Reply::Target { target }) if expected == target => Ok(()),
+            (Expected::Read { ino, inode, offset, len }, Reply::Read { len: got }) => {
+                self.accept_read(*ino, inode, *offset, *len, &payload[..*got as usize])
+            }
+            (Expected::Written { offset, len }, Reply::Written { offset: at, len: taken }) if offset == at && len == taken => Ok(()),
+            (Expected::DirOpened(dir), Reply::DirOpened { handle }) => {
+                self.handles.insert(*handle, DirHandle { dir: *dir, left: BTreeMap::new() });
+                Ok(())
+            }
+            (Expected::Entries { handle, from, max, inode }, Reply::Entries { entries }) => {
+                self.accept_entries(*handle, *from, *max, inode, entries)
+            }
+            (expected, reply) => Err(format!("the answer was {reply:?}, expected was {}", brief(expected))),
+        }
+    }
+
+    fn accept_anything(&mut self, reply: &Reply) -> Result<(), String> {
+        match reply {
+            Reply::Entry { .. } | Reply::Created { .. } => Err(format!("{reply:?} names an inode that the model does not know")),
+            _ => Ok(()),
+        }
+    }
+
+    fn accept_attr(&mut self, model: ModelIno, seen: &Rc<Inode>, attr: &Attr) -> Result<(), String> {
+        check_attr(seen, attr).map_err(|what| format!("attributes of {model:?}: {what}"))?;
+        // What has changed since the answer was settled is not what the answer shows.
+        if Rc::ptr_eq(self.inode_if_there(model).unwrap_or(seen), seen) && self.inodes.contains_key(&model) {
+            let open_time = seen.mtime != TimeSpan::exactly(attr.mtime_ns);
+            let open_size = seen.file().is_some_and(|data| data.size != data.size_max);
+            if open_time {
+                self.inode_mut(model).mtime = TimeSpan::exactly(attr.mtime_ns);
+            }
+            if open_size {
+                self.file_mut(model).settle_size(attr.size);
+            }
+        }
+        Ok(())
+    }
+
+    fn inode_if_there(&self, model: ModelIno) -> Option<&Rc<Inode>> {
+        self.inodes.get(&model)
+    }
+
+    fn accept_read(&mut self, model: ModelIno, seen: &Rc<Inode>, offset: u64, len: u32, bytes: &[u8]) -> Result<(), String> {
+        let data = seen.file().ok_or("a read of what is not a file succeeded")?;
+        let (got, asked) = (bytes.len() as u64, u64::from(len));
+        let least = data.size.saturating_sub(offset).min(asked);
+        let most = data.size_max.saturating_sub(offset).min(asked);
+        if !(least..=most).contains(&got) {
+            return Err(format!("a read of {len} bytes at {offset} of {model:?} gave {got} bytes; its size is {}", data.size));
+        }
+        if let Some(at) = data.first_wrong(offset, bytes) {
+            let skip = (at - offset) as usize;
+            let expected = data.bytes.slice(at, (bytes.len() - skip).min(16));
+            return Err(format!("byte {at} of {model:?} (read of {len} at {offset}) is wrong: {}", Wrong { seen: &bytes[skip..], expected: &expected }));
+        }
+        if self.inode_if_there(model).is_some_and(|inode| Rc::ptr_eq(inode, seen)) {
+            if data.size != data.size_max && got < asked {
+                self.file_mut(model).settle_size(offset + got);
+            }
+            if !data.others.is_empty() {
+                self.file_mut(model).settle_bytes(offset, bytes);
+            }
+        }
+        Ok(())
+    }
+
+    fn accept_entries(&mut self, handle: u64, from: u64, max: u32, seen: &Rc<Inode>, entries: &[DirEntry]) -> Result<(), String> {
+        let mut left = if from == 0 {
+            seen.dir().ok_or("a listing of what is not a directory succeeded")?.clone()
+        } else {
+            self.handles.get(&handle).ok_or("an unknown directory handle was listed")?.left.clone()
+        };
+        let expected_count = left.len().min(max as usize);
+        if entries.len() != expected_count {
+            return Err(format!("a listing gave {} entries {:?}, expected were {expected_count} of {left:?}", entries.len(), names(entries)));
+        }
+        for entry in entries {
+            let Some(model) = left.remove(&entry.name) else {
+                return Err(format!("a listing gave {:?}, which is not or no longer among {left:?}", entry.name));
+            };
+            self.check_entry(entry, model)?;
+        }
+        if let Some(handle) = self.handles.get_mut(&handle) {
+            handle.left = left;
+        }
+        Ok(())
+    }
+
+    fn check_entry(&self, entry: &DirEntry, model: ModelIno) -> Result<(), String> {
+        if let Some(inode) = self.inode_if_there(model)
+            && inode.kind != entry.kind
+        {
+            return Err(format!("a listing says that {:?} is a {:?}, but it is a {:?}", entry.name, entry.kind, inode.kind));
+        }
+        match self.inos.get(&entry.ino) {
+            Some(bound) if *bound != model => Err(format!("a listing says that {:?} is {:?}, which is {bound:?}, not {model:?}", entry.name, entry.ino)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Attributes against the model's inode.
+///
+/// # Errors
+/// Says which attribute is wrong.
+pub fn check_attr(inode: &Inode, attr: &Attr) -> Result<(), String> {
+    let owner = (inode.kind, inode.uid, inode.gid);
+    if owner != (attr.kind, attr.uid, attr.gid) {
+        return Err(format!("kind and owner are {:?}, expected were {owner:?}", (attr.kind, attr.uid, attr.gid)));
+    }
+    if inode.kind != Kind::Symlink && inode.mode != attr.mode {
+        return Err(format!("the mode is {:o}, expected was {:o}", attr.mode, inode.mode));
+    }
+    if inode.kind != Kind::Directory && inode.nlink != attr.nlink {
+        return Err(format!("it has {} names, expected were {}", attr.nlink, inode.nlink));
+    }
+    if let Some(data) = inode.file()
+        && !(data.size..=data.size_max).contains(&attr.size)
+    {
+        return Err(format!("the size is {}, expected was {} to {}", attr.size, data.size, data.size_max));
+    }
+    if !inode.mtime.contains(attr.mtime_ns) {
+        return Err(format!("the mtime is {}, expected was one of {:?}", attr.mtime_ns, inode.mtime.0));
+    }
+    Ok(())
+}
+
+/// Bytes that are not the expected ones; a message that can be explained later, when all writes are at hand.
+struct Wrong<'a> {
+    seen: &'a [u8],
+    expected: &'a [u8],
+}
+
+impl std::fmt::Display for Wrong<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let seen = &self.seen[..self.seen.len().min(16)];
+        write!(f, "seen {{{}}} expected {{{}}}", hex(seen), hex(self.expected))
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn names(entries: &[DirEntry]) -> Vec<(&Name, Ino)> {
+    entries.iter().map(|entry| (&entry.name, entry.ino)).collect()
+}
+
+/// An expectation without its bytes.
+fn brief(expected: &Expected) -> String {
+    match expected {
+        Expected::Entry(ino, inode) => format!("an entry: {ino:?}, a {:?}", inode.kind),
+        Expected::Attr(ino, _) => format!("attributes of {ino:?}"),
+        Expected::Read { ino, offset, len, .. } => format!("{len} bytes of {ino:?} at {offset}"),
+        Expected::Entries { inode, .. } => format!("a listing of {:?}", inode.dir().map(|dir| dir.keys().collect::<Vec<_>>())),
+        other => format!("{other:?}"),
+    }
+}

@@ -1,0 +1,353 @@
+//! What a request does to a state, by POSIX, and what its answer must be.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use forebay_core::attr::{AttrChange, Caller, Kind, SetTime};
+use forebay_core::errno::Errno;
+use forebay_core::id::{Ino, Name};
+use forebay_core::message::{RenameMode, Request};
+
+use super::state::{Body, FileData, Inode, ModelIno, State, TimeSpan};
+
+/// Longest name.
+const NAME_BYTES_MAX: usize = 255;
+
+/// What the answer to a request must be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Expected {
+    /// `Done`.
+    Done,
+    /// `Entry` or `Created`, and the inode as it was.
+    Entry(ModelIno, Rc<Inode>),
+    /// `Attr`, and the inode as it was.
+    Attr(ModelIno, Rc<Inode>),
+    /// A symlink's target.
+    Target(Name),
+    /// Bytes of the inode as it was.
+    Read { ino: ModelIno, inode: Rc<Inode>, offset: u64, len: u32 },
+    /// A write was taken.
+    Written { offset: u64, len: u32 },
+    /// A directory was opened.
+    DirOpened(ModelIno),
+    /// Entries of the directory as it was.
+    Entries { handle: u64, from: u64, max: u32, inode: Rc<Inode> },
+    /// One of these errors.
+    Error(&'static [Errno]),
+    /// Anything: the oracle has no opinion.
+    Anything,
+    /// Nothing: in this state the request cannot have been made.
+    Impossible,
+}
+
+/// A request, with what the oracle must know beside it.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The request.
+    pub request: Request,
+    /// The bytes of a write.
+    pub payload: Rc<Vec<u8>>,
+    /// The number that an inode made by it gets.
+    pub makes: ModelIno,
+    /// When it was handled, at the earliest and at the latest: nanoseconds since the epoch.
+    pub handled: (i64, i64),
+}
+
+impl From<Errno> for Expected {
+    fn from(errno: Errno) -> Expected {
+        Expected::Error(match errno {
+            Errno::ENOENT => &[Errno::ENOENT, Errno::ESTALE],
+            Errno::ENOTDIR => &[Errno::ENOTDIR],
+            Errno::EEXIST => &[Errno::EEXIST],
+            Errno::EISDIR => &[Errno::EISDIR],
+            Errno::EINVAL => &[Errno::EINVAL],
+            Errno::EPERM => &[Errno::EPERM],
+            Errno::ENAMETOOLONG => &[Errno::ENAMETOOLONG],
+            Errno::ENOTEMPTY => &[Errno::ENOTEMPTY, Errno::EEXIST],
+            Errno::ESTALE => return Expected::Impossible,
+            other => panic!("the model does not know {other:?}"),
+        })
+    }
+}
+
+type Outcome = Result<Expected, Errno>;
+
+impl State {
+    /// Carries out a request and says what its answer must be. A failing request changes nothing.
+    pub fn apply(&mut self, call: &Call) -> Expected {
+        self.try_apply(call).unwrap_or_else(Expected::from)
+    }
+
+    fn try_apply(&mut self, call: &Call) -> Outcome {
+        match &call.request {
+            Request::Lookup { parent, name } => {
+                let dir = self.dir(*parent)?;
+                check_name(name)?;
+                let ino = self.child(dir, name).ok_or(Errno::ENOENT)?;
+                Ok(Expected::Entry(ino, self.inode(ino).clone()))
+            }
+            Request::GetAttr { ino } => {
+                let ino = self.resolve(*ino)?;
+                Ok(Expected::Attr(ino, self.inode(ino).clone()))
+            }
+            Request::SetAttr { ino, change } => self.apply_set_attr(call, *ino, change),
+            Request::ReadLink { ino } => match &self.inode(self.resolve(*ino)?).body {
+                Body::Symlink(target) => Ok(Expected::Target(target.clone())),
+                _ => Err(Errno::EINVAL),
+            },
+            Request::MakeNode { parent, name, kind, mode, rdev, caller } => {
+                let body = if *kind == Kind::File { Body::File(FileData::default()) } else { Body::Node(*rdev) };
+                self.make(call, *parent, name, *kind, *mode, *caller, body)
+            }
+            Request::MakeDir { parent, name, mode, caller } => {
+                self.make(call, *parent, name, Kind::Directory, *mode, *caller, Body::Dir(BTreeMap::new()))
+            }
+            Request::SymLink { parent, name, target, caller } => {
+                self.make(call, *parent, name, Kind::Symlink, 0o777, *caller, Body::Symlink(target.clone()))
+            }
+            Request::Link { ino, parent, name } => self.apply_link(call, *ino, *parent, name),
+            Request::Unlink { parent, name } => self.apply_unlink(call, *parent, name),
+            Request::RemoveDir { parent, name } => self.apply_remove_dir(call, *parent, name),
+            Request::Rename { parent, name, new_parent, new_name, mode } => {
+                self.apply_rename(call, (*parent, name), (*new_parent, new_name), *mode)
+            }
+            Request::Create { parent, name, mode, exclusive, caller } => self.apply_create(call, *parent, name, *mode, *exclusive, *caller),
+            Request::Open { ino } => {
+                let ino = self.resolve(*ino)?;
+                self.inode_mut(ino).opens += 1;
+                Ok(Expected::Done)
+            }
+            Request::Release { ino } => {
+                let ino = self.resolve(*ino)?;
+                let inode = self.inode_mut(ino);
+                inode.opens = inode.opens.saturating_sub(1);
+                self.collect();
+                Ok(Expected::Done)
+            }
+            Request::Read { ino, offset, len } => {
+                let ino = self.resolve(*ino)?;
+                let inode = self.inode(ino).clone();
+                Ok(Expected::Read { ino, inode, offset: *offset, len: *len })
+            }
+            Request::Write { ino, offset, len, append } => {
+                let ino = self.resolve(*ino)?;
+                let offset = if *append { self.file_mut(ino).size } else { *offset };
+                self.file_mut(ino).write(offset, &call.payload);
+                if *len > 0 {
+                    self.inode_mut(ino).mtime = call.time();
+                }
+                Ok(Expected::Written { offset, len: *len })
+            }
+            Request::OpenDir { ino } => Ok(Expected::DirOpened(self.dir(*ino)?)),
+            Request::ReadDir { handle, from, max } => {
+                let dir = self.handles.get(handle).ok_or(Errno::ESTALE)?.dir;
+                Ok(Expected::Entries { handle: *handle, from: *from, max: *max, inode: self.inode(dir).clone() })
+            }
+            Request::Forget { .. } | Request::ReleaseDir { .. } | Request::Sync { .. } => Ok(Expected::Done),
+            Request::StatFs | Request::Drain | Request::Status => Ok(Expected::Anything),
+        }
+    }
+
+    fn apply_set_attr(&mut self, call: &Call, ino: Ino, change: &AttrChange) -> Outcome {
+        let ino = self.resolve(ino)?;
+        if let Some(size) = change.size {
+            let known = self.inode(ino).file().ok_or(Errno::EINVAL)?.clone();
+            // A truncate to the size that the file has may leave its time alone.
+            let old = self.inode(ino).mtime.clone();
+            self.file_mut(ino).truncate(size);
+            self.inode_mut(ino).mtime = if known.size == size { old.or(&call.time()) } else { call.time() };
+        }
+        let inode = self.inode_mut(ino);
+        inode.mode = change.mode.unwrap_or(inode.mode);
+        inode.uid = change.uid.unwrap_or(inode.uid);
+        inode.gid = change.gid.unwrap_or(inode.gid);
+        match change.mtime {
+            Some(SetTime::Now) => inode.mtime = call.time(),
+            Some(SetTime::At(time_ns)) => inode.mtime = TimeSpan::exactly(time_ns),
+            None => {}
+        }
+        Ok(Expected::Attr(ino, self.inode(ino).clone()))
+    }
+
+    /// A place for a new name.
+    fn vacant(&self, parent: Ino, name: &Name) -> Result<ModelIno, Errno> {
+        let dir = self.dir(parent)?;
+        check_name(name)?;
+        if self.child(dir, name).is_some() { Err(Errno::EEXIST) } else { Ok(dir) }
+    }
+
+    #[allow(clippy::too_many_arguments)] // The fields of the three requests that make an inode.
+    fn make(&mut self, call: &Call, parent: Ino, name: &Name, kind: Kind, mode: u16, caller: Caller, body: Body) -> Outcome {
+        let dir = self.vacant(parent, name)?;
+        let nlink = if kind == Kind::Directory { 2 } else { 1 };
+        let inode = Inode { kind, mode, uid: caller.uid, gid: caller.gid, nlink, mtime: call.time(), opens: 0, body };
+        self.inodes.insert(call.makes, Rc::new(inode));
+        self.set_entry(call, dir, name, Some(call.makes));
+        Ok(Expected::Entry(call.makes, self.inode(call.makes).clone()))
+    }
+
+    fn apply_create(&mut self, call: &Call, parent: Ino, name: &Name, mode: u16, exclusive: bool, caller: Caller) -> Outcome {
+        let dir = self.dir(parent)?;
+        check_name(name)?;
+        if let Some(ino) = self.child(dir, name) {
+            if exclusive {
+                return Err(Errno::EEXIST);
+            }
+            match self.inode(ino).kind {
+                Kind::File => {}
+                Kind::Directory => return Err(Errno::EISDIR),
+                // The kernel never sends this one: it follows the link, or opens the node, itself.
+                _ => return Ok(Expected::Anything),
+            }
+            self.inode_mut(ino).opens += 1;
+            return Ok(Expected::Entry(ino, self.inode(ino).clone()));
+        }
+        self.make(call, parent, name, Kind::File, mode, caller, Body::File(FileData::default()))?;
+        self.inode_mut(call.makes).opens = 1;
+        Ok(Expected::Entry(call.makes, self.inode(call.makes).clone()))
+    }
+
+    fn apply_link(&mut self, call: &Call, ino: Ino, parent: Ino, name: &Name) -> Outcome {
+        let ino = self.resolve(ino)?;
+        if self.inode(ino).kind == Kind::Directory {
+            return Err(Errno::EPERM);
+        }
+        let dir = self.vacant(parent, name)?;
+        if self.inode(ino).nlink == 0 {
+            return Err(Errno::ENOENT);
+        }
+        self.inode_mut(ino).nlink += 1;
+        self.set_entry(call, dir, name, Some(ino));
+        Ok(Expected::Entry(ino, self.inode(ino).clone()))
+    }
+
+    fn apply_unlink(&mut self, call: &Call, parent: Ino, name: &Name) -> Outcome {
+        let dir = self.dir(parent)?;
+        check_name(name)?;
+        let ino = self.child(dir, name).ok_or(Errno::ENOENT)?;
+        if self.inode(ino).kind == Kind::Directory {
+            return Ok(Expected::Error(&[Errno::EISDIR, Errno::EPERM]));
+        }
+        self.set_entry(call, dir, name, None);
+        self.drop_link(ino);
+        Ok(Expected::Done)
+    }
+
+    fn apply_remove_dir(&mut self, call: &Call, parent: Ino, name: &Name) -> Outcome {
+        let dir = self.dir(parent)?;
+        check_name(name)?;
+        let ino = self.child(dir, name).ok_or(Errno::ENOENT)?;
+        let entries = self.inode(ino).dir().ok_or(Errno::ENOTDIR)?;
+        if !entries.is_empty() {
+            return Err(Errno::ENOTEMPTY);
+        }
+        self.set_entry(call, dir, name, None);
+        self.drop_link(ino);
+        Ok(Expected::Done)
+    }
+
+    fn apply_rename(&mut self, call: &Call, from: (Ino, &Name), to: (Ino, &Name), mode: RenameMode) -> Outcome {
+        let (from_dir, to_dir) = (self.dir(from.0)?, self.dir(to.0)?);
+        check_name(from.1)?;
+        check_name(to.1)?;
+        let ino = self.child(from_dir, from.1).ok_or(Errno::ENOENT)?;
+        let replaced = self.child(to_dir, to.1);
+        let is_dir = self.inode(ino).kind == Kind::Directory;
+        match (mode, replaced) {
+            (RenameMode::NoReplace, Some(_)) => return Err(Errno::EEXIST),
+            (RenameMode::Exchange, None) => return Err(Errno::ENOENT),
+            _ => {}
+        }
+        if is_dir && self.is_below(to_dir, ino) {
+            return Err(Errno::EINVAL);
+        }
+        let Some(replaced) = replaced else {
+            self.set_entry(call, from_dir, from.1, None);
+            self.set_entry(call, to_dir, to.1, Some(ino));
+            return Ok(Expected::Done);
+        };
+        if mode == RenameMode::Exchange {
+            if self.inode(replaced).kind == Kind::Directory && self.is_below(from_dir, replaced) {
+                return Err(Errno::EINVAL);
+            }
+            self.set_entry(call, from_dir, from.1, Some(replaced));
+            self.set_entry(call, to_dir, to.1, Some(ino));
+            return Ok(Expected::Done);
+        }
+        if replaced == ino {
+            return Ok(Expected::Done);
+        }
+        match (is_dir, self.inode(replaced).dir()) {
+            (true, None) => return Err(Errno::ENOTDIR),
+            (false, Some(entries)) if !entries.is_empty() => return Ok(Expected::Error(&[Errno::EISDIR, Errno::ENOTEMPTY])),
+            (false, Some(_)) => return Err(Errno::EISDIR),
+            (true, Some(entries)) if !entries.is_empty() => return Err(Errno::ENOTEMPTY),
+            _ => {}
+        }
+        self.set_entry(call, from_dir, from.1, None);
+        self.set_entry(call, to_dir, to.1, Some(ino));
+        self.drop_link(replaced);
+        Ok(Expected::Done)
+    }
+
+    fn set_entry(&mut self, call: &Call, dir: ModelIno, name: &Name, ino: Option<ModelIno>) {
+        let entries = self.entries_mut(dir);
+        match ino {
+            Some(ino) => entries.insert(name.clone(), ino),
+            None => entries.remove(name),
+        };
+        self.inode_mut(dir).mtime = call.time();
+    }
+
+    fn drop_link(&mut self, ino: ModelIno) {
+        let inode = self.inode_mut(ino);
+        inode.nlink = if inode.kind == Kind::Directory { 0 } else { inode.nlink - 1 };
+        self.collect();
+    }
+}
+
+impl Call {
+    fn time(&self) -> TimeSpan {
+        TimeSpan(vec![self.handled])
+    }
+
+    /// Whether it can change the state, or what is open.
+    pub fn changes_state(&self) -> bool {
+        use Request::*;
+        !matches!(
+            self.request,
+            Lookup { .. } | Forget { .. } | GetAttr { .. } | ReadLink { .. } | Read { .. } | Sync { .. } | OpenDir { .. } | ReadDir { .. }
+                | ReleaseDir { .. } | StatFs | Drain | Status
+        )
+    }
+
+    /// Whether the order of the two cannot matter to either.
+    pub fn commutes_with(&self, other: &Call) -> bool {
+        if !self.changes_state() && !other.changes_state() {
+            return true;
+        }
+        match (self.data_ino(), other.data_ino()) {
+            (Some(a), Some(b)) => a != b,
+            _ => self.is_indifferent() || other.is_indifferent(),
+        }
+    }
+
+    /// The file of a request that concerns one file's bytes and attributes only.
+    fn data_ino(&self) -> Option<Ino> {
+        match self.request {
+            Request::Read { ino, .. } | Request::Write { ino, .. } | Request::SetAttr { ino, .. } | Request::GetAttr { ino } => Some(ino),
+            _ => None,
+        }
+    }
+
+    fn is_indifferent(&self) -> bool {
+        matches!(
+            self.request,
+            Request::Forget { .. } | Request::ReleaseDir { .. } | Request::Sync { .. } | Request::StatFs | Request::Drain | Request::Status
+        )
+    }
+}
+
+fn check_name(name: &Name) -> Result<(), Errno> {
+    if name.as_bytes().len() > NAME_BYTES_MAX { Err(Errno::ENAMETOOLONG) } else { Ok(()) }
+}

@@ -1,0 +1,121 @@
+//! Home against the oracle: what must stand there after a drain.
+
+use std::collections::BTreeMap;
+
+use forebay_core::attr::Kind;
+
+use super::Oracle;
+use super::state::{Body, Inode, ModelIno, State};
+use crate::home::names::{HomeIno, ROOT};
+use crate::home::{Home, HomeInode};
+
+impl Oracle {
+    /// Whether home holds what one of the possible worlds holds: names, kinds, bytes, sizes, modes, owners, times, targets, hard links.
+    ///
+    /// # Errors
+    /// Says what differs.
+    pub fn check_home(&self, home: &Home) -> Result<(), String> {
+        let mut reason = "no world is possible".to_owned();
+        for world in &self.worlds {
+            match world.state.check_home(home) {
+                Ok(()) => return Ok(()),
+                Err(what) => reason = what,
+            }
+        }
+        Err(reason)
+    }
+}
+
+impl State {
+    fn check_home(&self, home: &Home) -> Result<(), String> {
+        let mut links: BTreeMap<ModelIno, HomeIno> = BTreeMap::new();
+        let mut stack = vec![(String::new(), ModelIno::ROOT, ROOT)];
+        while let Some((path, model, at_home)) = stack.pop() {
+            if *links.entry(model).or_insert(at_home) != at_home {
+                return Err(format!("/{path} is not the same file at home as its other names are"));
+            }
+            let (inode, there) = (self.inode(model), &home.inodes[&at_home]);
+            check_inode(inode, there).map_err(|what| format!("/{path} at home: {what}"))?;
+            let Some(entries) = inode.dir() else {
+                if home.names.link_count(at_home) != inode.nlink {
+                    return Err(format!("/{path} has {} names at home, expected were {}", home.names.link_count(at_home), inode.nlink));
+                }
+                continue;
+            };
+            let entries_there = &home.names.dirs[&at_home];
+            if !entries.keys().eq(entries_there.keys()) {
+                return Err(format!("/{path} holds {:?} at home, expected was {:?}", entries_there.keys(), entries.keys()));
+            }
+            for ((name, child), child_there) in entries.iter().zip(entries_there.values()) {
+                stack.push((format!("{path}/{}", String::from_utf8_lossy(name.as_bytes())), *child, *child_there));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_inode(inode: &Inode, there: &HomeInode) -> Result<(), String> {
+    let expected = (inode.kind, inode.uid, inode.gid);
+    if expected != (there.kind, there.meta.uid, there.meta.gid) {
+        return Err(format!("it is {:?}, expected was {expected:?}", (there.kind, there.meta.uid, there.meta.gid)));
+    }
+    if inode.kind != Kind::Symlink && inode.mode != there.meta.mode {
+        return Err(format!("its mode is {:o}, expected was {:o}", there.meta.mode, inode.mode));
+    }
+    if !inode.mtime.contains(there.meta.mtime_ns) {
+        return Err(format!("its mtime is {}, expected was one of {:?}", there.meta.mtime_ns, inode.mtime.0));
+    }
+    match &inode.body {
+        Body::File(data) => {
+            if !(data.size..=data.size_max).contains(&there.size) {
+                return Err(format!("its size is {}, expected was {}", there.size, data.size));
+            }
+            let bytes = there.bytes.slice(0, there.size as usize);
+            match data.first_wrong(0, &bytes) {
+                Some(at) => Err(format!(
+                    "byte {at} of {} is {:02x?}, expected was {:02x?}",
+                    there.size,
+                    there.bytes.slice(at, 8),
+                    data.bytes.slice(at, 8)
+                )),
+                None => Ok(()),
+            }
+        }
+        Body::Symlink(target) if there.target.as_ref() != Some(target) => {
+            Err(format!("its target is {:?}, expected was {target:?}", there.target))
+        }
+        Body::Node(rdev) if there.rdev != *rdev => Err(format!("its device number is {}, expected was {rdev}", there.rdev)),
+        _ => Ok(()),
+    }
+}
+
+/// The state that the application finds at home at the start.
+pub fn state_of(home: &Home) -> State {
+    let mut inodes: BTreeMap<ModelIno, std::rc::Rc<Inode>> = BTreeMap::new();
+    let model = |ino: HomeIno| if ino == ROOT { ModelIno::ROOT } else { ModelIno((1 << 40) + ino) };
+    for (ino, there) in &home.inodes {
+        let body = match there.kind {
+            Kind::File => Body::File(super::state::FileData::of(there.bytes.clone(), there.size)),
+            Kind::Directory => Body::Dir(home.names.dirs[ino].iter().map(|(name, child)| (name.clone(), model(*child))).collect()),
+            Kind::Symlink => Body::Symlink(there.target.clone().expect("a symlink has a target")),
+            _ => Body::Node(there.rdev),
+        };
+        let nlink = if there.kind == Kind::Directory { 2 } else { home.names.link_count(*ino) };
+        inodes.insert(
+            model(*ino),
+            std::rc::Rc::new(Inode {
+                kind: there.kind,
+                mode: there.meta.mode,
+                uid: there.meta.uid,
+                gid: there.meta.gid,
+                nlink,
+                mtime: super::state::TimeSpan::exactly(there.meta.mtime_ns),
+                opens: 0,
+                body,
+            }),
+        );
+    }
+    let mut state = State::new(0o755, (0, 0));
+    state.inodes = inodes;
+    state
+}

@@ -1,0 +1,248 @@
+//! The oracle: every state that the file system may be in, given what was asked and what was answered.
+//!
+//! A request that is under way may have happened already or not: the oracle follows all orders in which the requests can have
+//! happened (each at one moment between its call and its answer), and strikes out those that an answer contradicts. When none is
+//! left, the machine has given an answer that no order explains. After a crash the requests under way may have happened or not; after
+//! a power loss the state is that of any moment since the last sync. What is then read back must fit one of these states.
+
+pub mod accept;
+pub mod apply;
+mod crash;
+mod home;
+pub mod state;
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use forebay_core::id::{CallId, Ino};
+use forebay_core::message::{Reply, Request};
+use forebay_core::time::Time;
+
+use crate::stamp::Stamp;
+use apply::{Call, Expected};
+use state::{ModelIno, State};
+
+/// States followed at a time; more are a sign that a workload is too wild to check.
+const WORLDS_MAX: usize = 4000;
+
+/// One way in which everything so far can have happened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PossibleWorld {
+    /// The state.
+    pub state: State,
+    /// Requests that have happened in this world and were not yet answered, with what the answer must be.
+    happened: BTreeMap<CallId, Expected>,
+}
+
+type Worlds = Vec<Rc<PossibleWorld>>;
+
+/// The worlds of a moment, with the requests that were under way.
+#[derive(Clone, Debug)]
+struct Moment {
+    number: u64,
+    worlds: Worlds,
+    pending: BTreeMap<CallId, Call>,
+}
+
+/// Follows all states that the file system may be in.
+#[derive(Debug)]
+pub struct Oracle {
+    worlds: Worlds,
+    pending: BTreeMap<CallId, Call>,
+    /// References that clients hold, of each of the machine's numbers.
+    references: BTreeMap<Ino, u64>,
+    /// Moments since the last sync, the oldest first; what a power loss may go back to.
+    history: Vec<Moment>,
+    moments: u64,
+    /// Syncs and drains under way, with the moment at which they were asked for.
+    syncs: BTreeMap<CallId, u64>,
+    /// Whether a power loss is to be expected: else no history is kept.
+    keeps_history: bool,
+}
+
+/// An answer that no order of events explains.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contradiction(pub String);
+
+impl Oracle {
+    /// An oracle that knows the state of the start.
+    pub fn new(state: State, keeps_history: bool) -> Oracle {
+        let worlds = vec![Rc::new(PossibleWorld { state, happened: BTreeMap::new() })];
+        let mut oracle = Oracle {
+            worlds,
+            pending: BTreeMap::new(),
+            references: BTreeMap::new(),
+            history: Vec::new(),
+            moments: 0,
+            syncs: BTreeMap::new(),
+            keeps_history,
+        };
+        oracle.remember();
+        oracle
+    }
+
+    /// A client asks; `payload` are the bytes of a write.
+    pub fn ask(&mut self, now: Time, call: CallId, request: Request, payload: Rc<Vec<u8>>) {
+        if let Request::Forget { ino, count } = request {
+            self.give_back(ino, count);
+        }
+        if matches!(request, Request::Sync { .. } | Request::Drain) {
+            self.remember();
+            self.syncs.insert(call, self.moments);
+        }
+        let now_ns = now.as_nanos() as i64;
+        self.pending.insert(call, Call { request, payload, makes: ModelIno(call.0), handled: (now_ns, now_ns) });
+    }
+
+    fn give_back(&mut self, ino: Ino, count: u64) {
+        let references = self.references.entry(ino).or_default();
+        *references = references.saturating_sub(count);
+        if *references == 0 {
+            self.references.remove(&ino);
+            for world in &mut self.worlds {
+                Rc::make_mut(world).state.unbind(ino);
+            }
+        }
+    }
+
+    /// The machine answers; `payload` are the bytes of a read.
+    ///
+    /// # Errors
+    /// When no order of events explains the answer.
+    pub fn answer(&mut self, now: Time, call: CallId, reply: &Reply, payload: &[u8]) -> Result<(), Contradiction> {
+        for pending in self.pending.values_mut() {
+            pending.handled.1 = now.as_nanos() as i64;
+        }
+        let (mut next, mut reasons): (Worlds, Vec<String>) = (Vec::new(), Vec::new());
+        for world in std::mem::take(&mut self.worlds) {
+            self.explain(&world, call, &mut |mut world| {
+                let expected = world.happened.remove(&call).expect("the request has happened here");
+                match world.state.accept(&expected, reply, payload) {
+                    Ok(()) => push_new(&mut next, world),
+                    Err(reason) => reasons.push(reason),
+                }
+            });
+            assert!(next.len() <= WORLDS_MAX, "too many possible worlds to follow");
+        }
+        let asked = self.pending.remove(&call).expect("only open calls are answered");
+        self.worlds = next;
+        if self.worlds.is_empty() {
+            reasons.dedup();
+            reasons.truncate(4);
+            return Err(Contradiction(format!("{:?}: {}", asked.request, reasons.join("; or "))));
+        }
+        if let Reply::Entry { ino, .. } | Reply::Created { ino, .. } = reply {
+            *self.references.entry(*ino).or_default() += 1;
+        }
+        self.note_sync(call, reply);
+        if asked.changes_state() {
+            self.remember();
+        }
+        Ok(())
+    }
+
+    /// Gives `each` all worlds that follow from `world` and in which the request has happened.
+    fn explain(&self, world: &PossibleWorld, call: CallId, each: &mut dyn FnMut(PossibleWorld)) {
+        if world.happened.contains_key(&call) {
+            each(world.clone());
+            return;
+        }
+        let asked = &self.pending[&call];
+        let mut direct = world.clone();
+        let expected = direct.state.apply(asked);
+        direct.happened.insert(call, expected);
+        each(direct);
+        // Another one may have happened first, if that makes a difference.
+        for (other, pending) in &self.pending {
+            if *other == call || world.happened.contains_key(other) || self.all_commute(world, *other) {
+                continue;
+            }
+            let mut before = world.clone();
+            let expected = before.state.apply(pending);
+            before.happened.insert(*other, expected);
+            self.explain(&before, call, each);
+        }
+    }
+
+    /// Whether a request commutes with all others that are still to happen in a world: then its place does not matter yet.
+    fn all_commute(&self, world: &PossibleWorld, call: CallId) -> bool {
+        let asked = &self.pending[&call];
+        self.pending.iter().all(|(other, pending)| *other == call || world.happened.contains_key(other) || asked.commutes_with(pending))
+    }
+
+    fn note_sync(&mut self, call: CallId, reply: &Reply) {
+        let Some(asked_at) = self.syncs.remove(&call) else { return };
+        let synced = match reply {
+            Reply::Done => true,
+            Reply::Drained { failures } => failures.is_empty(),
+            _ => false,
+        };
+        if synced {
+            self.history.retain(|moment| moment.number >= asked_at);
+        }
+    }
+
+    /// A request failed for a reason that is allowed. With `perhaps`, it may have happened all the same.
+    pub fn failed(&mut self, now: Time, call: CallId, perhaps: bool) {
+        for pending in self.pending.values_mut() {
+            pending.handled.1 = now.as_nanos() as i64;
+        }
+        let asked = self.pending.remove(&call).expect("only open calls are answered");
+        self.syncs.remove(&call);
+        let mut next = Worlds::new();
+        for world in std::mem::take(&mut self.worlds) {
+            if !world.happened.contains_key(&call) {
+                push_new(&mut next, (*world).clone());
+                if perhaps && asked.changes_state() {
+                    let mut happened = (*world).clone();
+                    happened.state.apply_perhaps(&asked);
+                    push_new(&mut next, happened);
+                }
+            } else if perhaps {
+                let mut happened = (*world).clone();
+                happened.happened.remove(&call);
+                push_new(&mut next, happened);
+            }
+        }
+        self.worlds = next;
+        self.remember();
+    }
+
+    fn remember(&mut self) {
+        if !self.keeps_history {
+            return;
+        }
+        self.moments += 1;
+        self.history.push(Moment { number: self.moments, worlds: self.worlds.clone(), pending: self.pending.clone() });
+    }
+
+    /// All worlds that are possible now.
+    pub fn states(&self) -> impl Iterator<Item = &State> {
+        self.worlds.iter().map(|world| &world.state)
+    }
+
+    /// How many worlds are possible now.
+    pub fn world_count(&self) -> usize {
+        self.worlds.len()
+    }
+
+    /// Whether a request that changes the state is under way.
+    pub fn is_changing(&self) -> bool {
+        self.pending.values().any(Call::changes_state)
+    }
+}
+
+/// Adds a world if it is not among them.
+fn push_new(worlds: &mut Worlds, world: PossibleWorld) {
+    if !worlds.iter().any(|other| **other == world) {
+        worlds.push(Rc::new(world));
+    }
+}
+
+/// The payload of a write.
+pub fn payload_of(stamp: Stamp, len: u32) -> Rc<Vec<u8>> {
+    Rc::new(crate::stamp::payload(stamp, len as usize))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,339 @@
+//! One state that the file system may be in, by POSIX and by what was acknowledged.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use forebay_core::attr::Kind;
+use forebay_core::errno::Errno;
+use forebay_core::id::{Ino, Name};
+
+use crate::bytes::Bytes;
+
+/// An inode of the model: the number of the call that made it, so that states reached in different orders are the same.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct ModelIno(pub u64);
+
+impl ModelIno {
+    /// The root directory.
+    pub const ROOT: ModelIno = ModelIno(0);
+}
+
+/// A time that is known to lie in one of some intervals (first, last), nanoseconds since the epoch. Seeing it makes it one number.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TimeSpan(pub Vec<(i64, i64)>);
+
+impl TimeSpan {
+    /// Exactly this.
+    pub fn exactly(time_ns: i64) -> TimeSpan {
+        TimeSpan(vec![(time_ns, time_ns)])
+    }
+
+    /// Whether it can be this.
+    pub fn contains(&self, time_ns: i64) -> bool {
+        self.0.iter().any(|(first, last)| (*first..=*last).contains(&time_ns))
+    }
+
+    /// Either this or the other.
+    pub fn or(&self, other: &TimeSpan) -> TimeSpan {
+        let mut spans = self.0.clone();
+        spans.extend(other.0.iter().filter(|span| !self.0.contains(span)));
+        TimeSpan(spans)
+    }
+}
+
+/// A file's bytes. A write that was cut off by a crash leaves some of it open: each of its bytes is the new or an old one.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct FileData {
+    /// The bytes.
+    pub bytes: Bytes,
+    /// The least size that the file may have.
+    pub size: u64,
+    /// The largest size that the file may have.
+    pub size_max: u64,
+    /// Bytes that may have other values than in `bytes`.
+    pub others: BTreeMap<u64, Vec<u8>>,
+}
+
+/// What an inode is, beside its attributes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Body {
+    /// A file.
+    File(FileData),
+    /// A directory.
+    Dir(BTreeMap<Name, ModelIno>),
+    /// A symlink.
+    Symlink(Name),
+    /// A fifo, socket or device node.
+    Node(u32),
+}
+
+/// An inode.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs)] // As in stat(2).
+pub struct Inode {
+    pub kind: Kind,
+    pub mode: u16,
+    pub uid: u32,
+    pub gid: u32,
+    pub nlink: u32,
+    pub mtime: TimeSpan,
+    /// Open handles.
+    pub opens: u32,
+    pub body: Body,
+}
+
+impl Inode {
+    /// A file's data.
+    pub fn file(&self) -> Option<&FileData> {
+        match &self.body {
+            Body::File(data) => Some(data),
+            _ => None,
+        }
+    }
+
+    /// A directory's entries.
+    pub fn dir(&self) -> Option<&BTreeMap<Name, ModelIno>> {
+        match &self.body {
+            Body::Dir(entries) => Some(entries),
+            _ => None,
+        }
+    }
+}
+
+/// An open directory: entries of its last snapshot that were not given out yet.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DirHandle {
+    /// The directory.
+    pub dir: ModelIno,
+    /// Entries of the snapshot not given out yet.
+    pub left: BTreeMap<Name, ModelIno>,
+}
+
+/// One state that the file system may be in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct State {
+    /// All inodes with a name, an open handle or a reference.
+    pub inodes: BTreeMap<ModelIno, Rc<Inode>>,
+    /// What the machine calls them.
+    pub inos: BTreeMap<Ino, ModelIno>,
+    /// Open directories.
+    pub handles: BTreeMap<u64, DirHandle>,
+}
+
+impl State {
+    /// An empty root.
+    pub fn new(mode: u16, owner: (u32, u32)) -> State {
+        let root = Inode {
+            kind: Kind::Directory,
+            mode,
+            uid: owner.0,
+            gid: owner.1,
+            nlink: 2,
+            mtime: TimeSpan::exactly(0),
+            opens: 0,
+            body: Body::Dir(BTreeMap::new()),
+        };
+        State {
+            inodes: BTreeMap::from([(ModelIno::ROOT, Rc::new(root))]),
+            inos: BTreeMap::from([(Ino::ROOT, ModelIno::ROOT)]),
+            handles: BTreeMap::new(),
+        }
+    }
+
+    /// What the machine's number means here.
+    ///
+    /// # Errors
+    /// `ESTALE`: it is not known in this state.
+    pub fn resolve(&self, ino: Ino) -> Result<ModelIno, Errno> {
+        self.inos.get(&ino).copied().ok_or(Errno::ESTALE)
+    }
+
+    /// An inode.
+    pub fn inode(&self, ino: ModelIno) -> &Rc<Inode> {
+        &self.inodes[&ino]
+    }
+
+    /// An inode, to change it.
+    pub fn inode_mut(&mut self, ino: ModelIno) -> &mut Inode {
+        Rc::make_mut(self.inodes.get_mut(&ino).expect("an inode that is named is there"))
+    }
+
+    /// A directory's entries, to change them.
+    pub fn entries_mut(&mut self, dir: ModelIno) -> &mut BTreeMap<Name, ModelIno> {
+        match &mut self.inode_mut(dir).body {
+            Body::Dir(entries) => entries,
+            other => panic!("{dir:?} is not a directory: {other:?}"),
+        }
+    }
+
+    /// A file's data, to change it.
+    pub fn file_mut(&mut self, ino: ModelIno) -> &mut FileData {
+        match &mut self.inode_mut(ino).body {
+            Body::File(data) => data,
+            other => panic!("{ino:?} is not a file: {other:?}"),
+        }
+    }
+
+    /// A live directory.
+    ///
+    /// # Errors
+    /// `ENOTDIR`, `ENOENT` if it was removed, `ESTALE`.
+    pub fn dir(&self, ino: Ino) -> Result<ModelIno, Errno> {
+        let dir = self.resolve(ino)?;
+        let inode = self.inode(dir);
+        match inode.dir() {
+            None => Err(Errno::ENOTDIR),
+            Some(_) if inode.nlink == 0 => Err(Errno::ENOENT),
+            Some(_) => Ok(dir),
+        }
+    }
+
+    /// The occupant of a name.
+    pub fn child(&self, dir: ModelIno, name: &Name) -> Option<ModelIno> {
+        self.inode(dir).dir()?.get(name).copied()
+    }
+
+    /// Whether directory `dir` is `ancestor` or lies below it.
+    pub fn is_below(&self, dir: ModelIno, ancestor: ModelIno) -> bool {
+        if dir == ancestor {
+            return true;
+        }
+        let children = self.inode(ancestor).dir().into_iter().flat_map(|entries| entries.values());
+        children.filter(|child| self.inode(**child).kind == Kind::Directory).any(|child| self.is_below(dir, *child))
+    }
+
+    /// The machine calls an inode by this number from now on.
+    ///
+    /// # Errors
+    /// Says what the number or the inode is bound to already.
+    pub fn bind(&mut self, ino: Ino, model: ModelIno) -> Result<(), String> {
+        match self.inos.get(&ino) {
+            Some(bound) if *bound == model => return Ok(()),
+            Some(bound) => return Err(format!("{ino:?} is {bound:?}, not {model:?}")),
+            None => {}
+        }
+        if let Some((bound, _)) = self.inos.iter().find(|(_, other)| **other == model) {
+            return Err(format!("{model:?} is {bound:?} already, not {ino:?}"));
+        }
+        self.inos.insert(ino, model);
+        Ok(())
+    }
+
+    /// The machine's number is free again: no one has a reference.
+    pub fn unbind(&mut self, ino: Ino) {
+        if ino != Ino::ROOT {
+            self.inos.remove(&ino);
+            self.collect();
+        }
+    }
+
+    /// Forgets inodes that have no name, no open handle and no reference.
+    pub fn collect(&mut self) {
+        let bound: BTreeSet<ModelIno> = self.inos.values().copied().collect();
+        self.inodes.retain(|ino, inode| inode.nlink > 0 || inode.opens > 0 || bound.contains(ino));
+    }
+
+    /// The process has died: open handles, references and numbers are gone.
+    pub fn forget_process(&mut self) {
+        self.inos = BTreeMap::from([(Ino::ROOT, ModelIno::ROOT)]);
+        self.handles.clear();
+        let open: Vec<ModelIno> = self.inodes.iter().filter(|(_, inode)| inode.opens > 0).map(|(ino, _)| *ino).collect();
+        for ino in open {
+            self.inode_mut(ino).opens = 0;
+        }
+        self.collect();
+    }
+
+    /// Calls `each` with every path and inode, the root as the empty path.
+    pub fn walk(&self, each: &mut dyn FnMut(&str, ModelIno)) {
+        let mut stack = vec![(String::new(), ModelIno::ROOT)];
+        while let Some((path, ino)) = stack.pop() {
+            each(&path, ino);
+            for (name, child) in self.inode(ino).dir().into_iter().flatten() {
+                let name = String::from_utf8_lossy(name.as_bytes());
+                stack.push((if path.is_empty() { name.into() } else { format!("{path}/{name}") }, *child));
+            }
+        }
+    }
+
+    /// The tree in words, one line an object.
+    pub fn describe(&self) -> String {
+        let mut lines = Vec::new();
+        self.walk(&mut |path, ino| {
+            let inode = self.inode(ino);
+            let size = inode.file().map_or(String::new(), |data| {
+                if data.size == data.size_max { format!(" size {}", data.size) } else { format!(" size {}..={}", data.size, data.size_max) }
+            });
+            lines.push(format!(
+                "/{path} #{} {:?} {:o} {}:{}{size} mtime {:?}",
+                ino.0, inode.kind, inode.mode, inode.uid, inode.gid, inode.mtime.0
+            ));
+        });
+        lines.sort();
+        lines.join("\n")
+    }
+}
+
+impl FileData {
+    /// Data of this size that is known.
+    pub fn of(bytes: Bytes, size: u64) -> FileData {
+        FileData { bytes, size, size_max: size, others: BTreeMap::new() }
+    }
+
+    /// A write that happened in whole.
+    pub fn write(&mut self, offset: u64, payload: &[u8]) {
+        let end = offset + payload.len() as u64;
+        self.others = self.others.iter().filter(|(at, _)| !(offset..end).contains(at)).map(|(at, other)| (*at, other.clone())).collect();
+        self.bytes.write(offset, payload);
+        self.size = self.size.max(end);
+        self.size_max = self.size_max.max(end);
+    }
+
+    /// A write of which nobody knows how much of it happened.
+    pub fn write_perhaps(&mut self, offset: u64, payload: &[u8]) {
+        let end = offset + payload.len() as u64;
+        let old = self.bytes.slice(offset, payload.len());
+        for (at, (old, new)) in (offset..end).zip(old.iter().zip(payload)) {
+            if old != new {
+                self.others.entry(at).or_default().push(*old);
+            }
+        }
+        self.bytes.write(offset, payload);
+        self.size_max = self.size_max.max(end);
+    }
+
+    /// The size is set.
+    pub fn truncate(&mut self, size: u64) {
+        self.bytes.truncate(size);
+        self.others.split_off(&size);
+        (self.size, self.size_max) = (size, size);
+    }
+
+    /// The size was seen.
+    pub fn settle_size(&mut self, size: u64) {
+        if self.size != self.size_max {
+            self.truncate(size);
+        }
+    }
+
+    /// Bytes were seen.
+    pub fn settle_bytes(&mut self, offset: u64, seen: &[u8]) {
+        let end = offset + seen.len() as u64;
+        if self.others.range(offset..end).next().is_some() {
+            self.bytes.write(offset, seen);
+            self.others.retain(|at, _| !(offset..end).contains(at));
+        }
+    }
+
+    /// The first of these bytes that the file cannot have at `offset`.
+    pub fn first_wrong(&self, offset: u64, seen: &[u8]) -> Option<u64> {
+        let expected = self.bytes.slice(offset, seen.len());
+        if expected == seen {
+            return None;
+        }
+        (offset..).zip(expected.iter().zip(seen)).find_map(|(at, (expected, seen))| {
+            let possible = expected == seen || self.others.get(&at).is_some_and(|others| others.contains(seen));
+            (!possible).then_some(at)
+        })
+    }
+}

@@ -24,6 +24,8 @@ const MEMORY_PREFIX: &str = "forebay-";
 const JOURNAL_PREFIX: &str = "journal-";
 /// Where the memory file goes if the user names no place.
 const MEMORY_DIR: &str = "/dev/shm";
+/// The position of a buffer's first record: 0 stands for none.
+const FIRST_POSITION: Position = Position(1);
 const TMPFS_MAGIC: u64 = 0x0102_1994;
 
 /// Why a buffer directory cannot be made, opened or removed.
@@ -174,7 +176,7 @@ impl BufferDir {
             config: settings.config.clone(),
         };
         let buffer = BufferDir { path, superblock, memory, _lock: lock };
-        let made = Journal::create(buffer.directory(), buffer.identity(), Position(0));
+        let made = Journal::create(buffer.directory(), buffer.identity(), FIRST_POSITION);
         let written = made.map_err(BufferError::from).and_then(|_| Ok(buffer.superblock.write(&buffer.superblock_path())?));
         if let Err(error) = written {
             // Nothing would ever find the memory file again.

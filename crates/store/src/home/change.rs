@@ -56,11 +56,18 @@ impl PosixHome {
         }
     }
 
+    /// A file that is there is taken over, empty.
     fn make_file(&self, path: &HomePath) -> Result<()> {
-        self.make(path, Kind::File, |parent, name| {
-            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            rustix::fs::openat(parent, name, flags, NEW_FILE_MODE).map(drop)
-        })
+        let (parent, name) = self.parent(path)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let make = || rustix::fs::openat(&parent, name, flags, NEW_FILE_MODE).map(drop);
+        match self.as_owner_of(parent.as_fd(), make) {
+            Err(Errno::EEXIST) if kind(&self.raw_stat(path)?)? == Kind::File => {
+                let file = self.open_file(path, true)?;
+                rustix::fs::ftruncate(&file, 0).map_err(errno)
+            }
+            result => result,
+        }
     }
 
     fn make_symlink(&self, path: &HomePath, target: &Name) -> Result<()> {

@@ -114,30 +114,33 @@ impl PosixHome {
         if let Some(handle) = self.handles.get(ino, path, write) {
             return Ok(handle);
         }
+        let handle = Arc::new(Handle { file: self.open_file(path, write)?, writable: write });
+        self.handles.put(ino, path, &handle);
+        Ok(handle)
+    }
+
+    /// Opens a file for reading, and for writing if `write` says so; also where the file's own mode forbids that to its owner.
+    pub(super) fn open_file(&self, path: &HomePath, write: bool) -> Result<File> {
         let access = if write { OFlags::RDWR } else { OFlags::RDONLY };
         // Without O_NONBLOCK, a fifo that stands there by mistake would hold the thread.
         let flags = access | OFlags::NONBLOCK | OFlags::NOCTTY;
         let fd = match self.open_at_home(path, flags, Mode::empty()) {
             Err(Errno::EACCES) => {
-                // A mode that keeps out even its owner, set before the bytes were home.
                 let object = self.open_at_home(path, OFlags::PATH, Mode::empty())?;
                 if !is_file(&object)? {
-                    return Err(Errno::EACCES);
+                    return Err(Errno::ESTALE);
                 }
+                let (parent, name) = self.parent(path)?;
+                let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                 let rights = if write { 0o600 } else { 0o400 };
-                self.with_rights(&[object.as_fd()], rights, || {
-                    let (parent, name) = self.parent(path).map_err(|error| rustix::io::Errno::from_raw_os_error(error.0))?;
-                    rustix::fs::openat(&parent, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
-                })?
+                self.with_rights(&[parent.as_fd(), object.as_fd()], rights, || rustix::fs::openat(&parent, name, flags, Mode::empty()))?
             }
             result => result?,
         };
         if !is_file(&fd)? {
             return Err(Errno::ESTALE);
         }
-        let handle = Arc::new(Handle { file: File::from(fd), writable: write });
-        self.handles.put(ino, path, &handle);
-        Ok(handle)
+        Ok(File::from(fd))
     }
 }
 

@@ -236,7 +236,8 @@ impl Journal {
         if position > self.next {
             return Err(JournalError::OutOfOrder { expected: self.next.0, found: position.0 });
         }
-        // Recovery after a power loss may need the old journal up to here together with what is appended to the new one.
+        // Until the new journal is known to be durable with all that it speaks of, a power loss leads back to the old one; and a sync
+        // that was asked for before the rotation may be carried out after it, on the new one alone.
         self.sync.sync()?;
         let number = self.next_number()?;
         let header = Header { identity: self.identity, number, start: position, starts_empty: false };

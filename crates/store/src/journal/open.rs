@@ -1,4 +1,4 @@
-//! Which journals to believe, and what they say together.
+//! Which journal to believe.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use crate::superblock::FORMAT_VERSION;
 pub struct OpenedJournal {
     /// The journal, ready to be appended to at [`Journal::next_position`].
     pub journal: Journal,
-    /// The longest valid history. Positions rise; they jump where a snapshot was left out because the records before it are there.
+    /// The longest valid prefix of its records; their positions are consecutive.
     pub records: Vec<(Position, Record)>,
     /// Where and why the reading stopped.
     pub end: JournalEnd,
     /// Whether the memory file in use is the one that the records speak of.
     pub memory_intact: bool,
-    /// Journals that were passed over, newest first.
+    /// Newer journals that were passed over, newest first.
     pub skipped: Vec<SkippedJournal>,
 }
 
@@ -39,23 +39,18 @@ pub struct SkippedJournal {
 /// Why a journal was passed over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SkipReason {
-    /// It was being made when the process or the machine stopped: it was never current. (If there is no older one, it is damaged.)
+    /// It was being made when the process or the machine stopped, and was never current.
     Unfinished,
+    /// The memory file was lost before what its snapshot speaks of was on the medium. Nothing in it was promised to be durable.
+    NotDurable,
     /// Its header or its snapshot cannot be read, though it was whole once.
     Damaged {
         /// Where the valid records end, bytes.
         offset: u64,
         /// The position of the first record that is not there, if the header says where it begins.
         position: Option<Position>,
-        /// Whole records behind.
+        /// Whole records behind, at least.
         records_after: u64,
-    },
-    /// An older journal should lead up to its beginning, and does not.
-    Unreached {
-        /// The position where it begins.
-        start: Position,
-        /// Records in it that cannot be used.
-        records: u64,
     },
     /// It belongs to another buffer.
     Foreign,
@@ -64,9 +59,9 @@ pub enum SkipReason {
 impl fmt::Display for SkippedJournal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let reason = match self.reason {
-            SkipReason::Unfinished => "was not finished",
+            SkipReason::Unfinished => "is not whole",
+            SkipReason::NotDurable => "was not yet durable",
             SkipReason::Damaged { .. } => "is damaged in its header or its snapshot",
-            SkipReason::Unreached { .. } => "cannot be used because the journal before it is damaged",
             SkipReason::Foreign => "belongs to another buffer",
         };
         write!(f, "{} {reason}", self.file)
@@ -84,29 +79,26 @@ struct Whole {
 }
 
 impl Whole {
-    /// Whether a `Synced` record stands behind the snapshot: then everything that the snapshot speaks of is durable.
+    /// Whether the memory file that the records speak of is there.
+    fn memory_is(&self, identity: &JournalIdentity, exists: bool) -> bool {
+        exists && self.header.identity.memory_id == identity.memory_id
+    }
+
+    /// Whether a record behind the snapshot states that everything up to the snapshot's end, also the payload it speaks of, is durable.
     fn has_synced(&self) -> bool {
-        self.frames.records[self.history_from..].iter().any(|(_, record)| matches!(record, Record::Synced { .. }))
+        let history = &self.frames.records[self.history_from..];
+        // The record before the history is the snapshot's end.
+        let snapshot_end = Position(self.header.start.0 + self.history_from as u64 - 1);
+        history.iter().any(|(_, record)| matches!(record, Record::Synced { upto } if *upto >= snapshot_end))
     }
 
-    fn unreached(self) -> SkippedJournal {
-        let records = self.frames.records.len() as u64;
-        SkippedJournal { file: self.file, reason: SkipReason::Unreached { start: self.header.start, records } }
-    }
-
-    /// Why the reading stops behind this journal.
+    /// Why the reading stops where it does.
     fn end(&self, memory_intact: bool, skipped: &[SkippedJournal]) -> JournalEnd {
         let (file, offset, position) = (self.file.clone(), self.frames.end, self.frames.next);
-        for SkippedJournal { file: lost, reason } in skipped {
-            match *reason {
-                SkipReason::Damaged { offset, position: lost_at, records_after } => {
-                    let position = lost_at.unwrap_or(position);
-                    return JournalEnd::Damaged { file: lost.clone(), offset, position, records_after };
-                }
-                SkipReason::Unreached { records, .. } => {
-                    return JournalEnd::Damaged { file, offset, position, records_after: records };
-                }
-                SkipReason::Unfinished | SkipReason::Foreign => {}
+        // A newer journal that is lost is the damage to tell of, whatever this one's end looks like.
+        for SkippedJournal { file, reason } in skipped {
+            if let SkipReason::Damaged { offset, position: lost, records_after } = *reason {
+                return JournalEnd::Damaged { file: file.clone(), offset, position: lost.unwrap_or(position), records_after };
             }
         }
         match self.frames.tail {
@@ -121,65 +113,39 @@ impl Whole {
 }
 
 impl Journal {
-    /// Reads the journals of a buffer. `memory_exists` says that the memory file of `identity` is there with its bytes.
+    /// Reads the journals of a buffer: the newest whole one counts, unless the memory file that it speaks of is lost and nothing in it says
+    /// that its snapshot is durable. `memory_exists` says that the memory file of `identity` is there with its bytes.
     ///
     /// # Errors
     /// [`JournalError::Missing`], [`JournalError::OtherVersion`], [`JournalError::NoneUsable`], [`JournalError::Io`].
     /// Damage behind a usable beginning is no error but [`OpenedJournal::end`].
     pub fn open(directory: Arc<dyn Directory>, identity: JournalIdentity, memory_exists: bool) -> Result<OpenedJournal, JournalError> {
-        let mut chain: Vec<Whole> = Vec::new();
-        let mut skipped = Vec::new();
         let all = numbers(&*directory)?;
+        let mut skipped = Vec::new();
+        let mut chosen: Option<Whole> = None;
         for number in all.iter().rev() {
             match read_whole(&*directory, &identity, *number)? {
                 Ok(whole) => {
-                    let trusted = memory_exists && whole.header.identity.memory_id == identity.memory_id;
-                    let begin_here = trusted || whole.header.starts_empty || whole.has_synced();
-                    chain.push(whole);
-                    if begin_here {
+                    let trusted = whole.memory_is(&identity, memory_exists) || whole.header.starts_empty || whole.has_synced();
+                    if let Some(newer) = chosen.replace(whole) {
+                        skipped.push(SkippedJournal { file: newer.file, reason: SkipReason::NotDurable });
+                    }
+                    if trusted {
                         break;
                     }
                 }
                 Err(reason) => skipped.push(SkippedJournal { file: directory.describe(&file_name(*number)), reason }),
             }
         }
-        match chain.pop() {
-            Some(oldest) => Ok(join(directory, identity, memory_exists, oldest, chain, skipped)),
-            None if all.is_empty() => Err(JournalError::Missing),
-            None => Err(JournalError::NoneUsable(skipped)),
-        }
+        let Some(whole) = chosen else {
+            return Err(if all.is_empty() { JournalError::Missing } else { JournalError::NoneUsable(skipped) });
+        };
+        let memory_intact = whole.memory_is(&identity, memory_exists);
+        let end = whole.end(memory_intact, &skipped);
+        let Whole { header, device, frames, .. } = whole;
+        let journal = Journal::at_end(directory, identity, header.number, device, frames.end, frames.next);
+        Ok(OpenedJournal { journal, records: frames.records, end, memory_intact, skipped })
     }
-}
-
-/// Joins journals (`newer` has the newest first) to one history: all of the oldest, then of each newer one what follows its snapshot.
-/// A newer one whose beginning the older ones do not reach cannot be joined: records between are missing.
-fn join(
-    directory: Arc<dyn Directory>,
-    identity: JournalIdentity,
-    memory_exists: bool,
-    oldest: Whole,
-    mut newer: Vec<Whole>,
-    mut skipped: Vec<SkippedJournal>,
-) -> OpenedJournal {
-    let mut last = oldest;
-    let mut records = std::mem::take(&mut last.frames.records);
-    while let Some(mut next) = newer.pop() {
-        let start = next.header.start;
-        if last.frames.next < start {
-            newer.push(next);
-            skipped.extend(newer.drain(..).map(Whole::unreached));
-            break;
-        }
-        // A recovery may have cut the older history short, and the snapshot stands for what was left of it.
-        records.retain(|(position, _)| *position < start);
-        records.extend(next.frames.records.drain(..).skip(next.history_from));
-        last = next;
-    }
-    let memory_intact = memory_exists && last.header.identity.memory_id == identity.memory_id;
-    let end = last.end(memory_intact, &skipped);
-    let (number, next) = (last.header.number, last.frames.next);
-    let journal = Journal::at_end(directory, identity, number, last.device, last.frames.end, next);
-    OpenedJournal { journal, records, end, memory_intact, skipped }
 }
 
 /// Reads one journal: a whole one, or why it is passed over.
@@ -205,18 +171,14 @@ fn read_whole(directory: &dyn Directory, identity: &JournalIdentity, number: u64
     let reader = FrameReader::new(&*device, frame_seed(&identity.instance, number)).map_err(read_error())?;
     let frames = reader.read(header.start).map_err(read_error())?;
     let snapshot_end = frames.records.iter().position(|(_, record)| matches!(record, Record::SnapshotEnd));
-    let history_from = match snapshot_end {
-        Some(at) => at + 1,
-        None if header.starts_empty => 0,
+    let history_from = match (snapshot_end, frames.tail) {
+        _ if header.starts_empty => 0,
+        (Some(at), _) => at + 1,
         // A snapshot is made durable before anything is appended: what was appended proves that it was whole once.
-        None => {
-            return Ok(Err(match frames.tail {
-                Tail::Frames { count, appended: true, .. } => {
-                    SkipReason::Damaged { offset: frames.end, position: Some(frames.next), records_after: count }
-                }
-                _ => SkipReason::Unfinished,
-            }));
+        (None, Tail::Frames { count, appended: true, .. }) => {
+            return Ok(Err(SkipReason::Damaged { offset: frames.end, position: Some(frames.next), records_after: count }));
         }
+        (None, _) => return Ok(Err(SkipReason::Unfinished)),
     };
     Ok(Ok(Whole { header, file, device, frames, history_from }))
 }

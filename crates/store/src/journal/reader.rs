@@ -114,7 +114,7 @@ pub(super) enum Tail {
     Frames {
         /// How many.
         count: u64,
-        /// One of them states that everything before it is durable.
+        /// One of them states that the record which is missing was durable.
         synced: bool,
         /// Some of them stand behind the end of a snapshot.
         appended: bool,
@@ -191,7 +191,7 @@ impl<'a> FrameReader<'a> {
                 Some((_, record, len)) => {
                     count += 1;
                     appended |= snapshot_end;
-                    synced |= matches!(record, Record::Synced { .. });
+                    synced |= matches!(record, Record::Synced { upto } if upto >= next);
                     snapshot_end |= matches!(record, Record::SnapshotEnd);
                     at += len;
                 }

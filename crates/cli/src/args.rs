@@ -1,0 +1,229 @@
+//! The command line. Values stay texts here; `config` gives them their meaning, together with the other places they may come from.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::Key;
+
+/// A burst buffer in front of a directory.
+#[derive(Parser, Debug)]
+#[command(name = "forebay", version, propagate_version = true, max_term_width = 110)]
+#[command(
+    after_help = "Settings come from the command line, else from FOREBAY_* variables, else from a TOML file, else from defaults; `forebay config` shows each.\n\
+    Sizes: 64MiB, 1G (1024-based), 10MB (1000-based). Exit statuses: docs/OPERATIONS.md."
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    /// Say more.
+    #[arg(short, long, global = true, conflicts_with = "quiet")]
+    pub(crate) verbose: bool,
+    /// Say only what went wrong.
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Run a command inside a buffered view of a directory, then bring everything home.
+    Run(RunArgs),
+    /// Finish what a crash left in a buffer.
+    Recover(RecoverArgs),
+    /// Mount a buffered view of a directory, until `umount`.
+    Mount(MountArgs),
+    /// Bring everything home, then unmount.
+    Umount(UmountArgs),
+    /// Show what instances hold and do.
+    Status(StatusArgs),
+    /// Bring everything home and compare it there; the instance goes on.
+    Drain(TargetArgs),
+    /// Show every setting and where it came from.
+    Config(ConfigArgs),
+    /// Replay a recorded run through the core and check that it decides the same.
+    Replay(ReplayArgs),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) settings: SettingArgs,
+    /// The command and its arguments; a relative path is looked up in the mount.
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct MountArgs {
+    #[command(flatten)]
+    pub(crate) settings: SettingArgs,
+    /// Stay in the foreground instead of going to the background once mounted.
+    #[arg(long)]
+    pub(crate) foreground: bool,
+    /// The process that serves a mount in the background tells its parent through standard output.
+    #[arg(long, hide = true, conflicts_with = "foreground")]
+    pub(crate) background_child: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RecoverArgs {
+    /// The buffer directory that a crash left.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) buffer: PathBuf,
+    /// The directory to bring everything to, if it is not where the buffer remembers it.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) backing: Option<PathBuf>,
+    /// Keep the buffer directory, emptied of what was brought home.
+    #[arg(long)]
+    pub(crate) keep: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct TargetArgs {
+    /// Where the instance is mounted; the default is FOREBAY_MOUNT, as a command under `forebay run` has it.
+    #[arg(value_name = "MOUNT", conflicts_with = "buffer")]
+    pub(crate) mount: Option<PathBuf>,
+    /// The buffer directory of the instance, instead of its mount.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) buffer: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct UmountArgs {
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+    /// Unmount even if processes use the mount: what they write from then on fails.
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct StatusArgs {
+    /// Where the instance is mounted; without it, all instances of this user are shown.
+    #[arg(value_name = "MOUNT", conflicts_with = "buffer")]
+    pub(crate) mount: Option<PathBuf>,
+    /// The buffer directory of the instance, instead of its mount.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) buffer: Option<PathBuf>,
+    /// As JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ConfigArgs {
+    #[command(flatten)]
+    pub(crate) settings: SettingArgs,
+    /// As a TOML file that gives the same settings.
+    #[arg(long)]
+    pub(crate) toml: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ReplayArgs {
+    /// What `forebay run --record FILE` has written.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+}
+
+/// A switch that a file may have set and the command line can take back: `--keep` or `--keep=false`.
+const SWITCH: &str = "true";
+
+/// What can be set in any of the places.
+#[derive(Args, Debug, Default)]
+pub(crate) struct SettingArgs {
+    /// The directory to buffer: everything ends up there.
+    #[arg(long, value_name = "DIR")]
+    backing: Option<OsString>,
+    /// Where to mount [default: a fresh directory].
+    #[arg(long, value_name = "DIR")]
+    mount: Option<OsString>,
+    /// Where the buffer lies, on a local disk [default: a fresh directory].
+    #[arg(long, value_name = "DIR")]
+    buffer: Option<OsString>,
+    /// How much of the buffer may be in memory [default: a quarter of the machine's memory, at most 1 GiB].
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<OsString>,
+    /// How much the buffer may hold, in memory and on disk [default: 4 GiB, less if the disk is fuller].
+    #[arg(long, value_name = "SIZE")]
+    capacity: Option<OsString>,
+    /// The unit of buffering, a power of two [default: 1 MiB].
+    #[arg(long, value_name = "SIZE")]
+    chunk: Option<OsString>,
+    /// Which chunk goes when the buffer is full: fifo, lru, lfu, lfuda, s3-fifo or sieve [default: lru].
+    #[arg(long, value_name = "NAME")]
+    replacement: Option<OsString>,
+    /// When bytes go home: async (soon after they were written) or sync (when room is needed, and at the drain) [default: async].
+    #[arg(long, value_name = "MODE")]
+    write_back: Option<OsString>,
+    /// How long written bytes rest before they go home [default: 500ms].
+    #[arg(long, value_name = "TIME")]
+    write_back_delay: Option<OsString>,
+    /// write-through, or write-back: faster small writes, safe from fsync or close on only [default: write-through].
+    #[arg(long, value_name = "MODE")]
+    kernel_cache: Option<OsString>,
+    /// Let other users use the mount.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = SWITCH)]
+    allow_other: Option<OsString>,
+    /// Keep the buffer directory at the end.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = SWITCH)]
+    keep: Option<OsString>,
+    /// Write the summary as JSON, too.
+    #[arg(long, value_name = "FILE")]
+    report: Option<OsString>,
+    /// Record every input of the core, for `forebay replay`.
+    #[arg(long, value_name = "FILE")]
+    record: Option<OsString>,
+    /// Where the memory file lies [default: /dev/shm].
+    #[arg(long, value_name = "DIR")]
+    memory_dir: Option<OsString>,
+    /// Threads that write home and read from there [default: 8].
+    #[arg(long, value_name = "NUMBER")]
+    home_threads: Option<OsString>,
+    /// Threads that serve the mount [default: 4].
+    #[arg(long, value_name = "NUMBER")]
+    mount_threads: Option<OsString>,
+    /// How long a command may take to end after a signal, before it is killed [default: 10s].
+    #[arg(long, value_name = "TIME")]
+    grace: Option<OsString>,
+    /// How long to wait for processes that still use the mount when the command has ended [default: 10s].
+    #[arg(long, value_name = "TIME")]
+    busy_wait: Option<OsString>,
+    /// The TOML file [default: $XDG_CONFIG_HOME/forebay/config.toml, if it exists].
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl SettingArgs {
+    /// The file that `--config` names.
+    pub(crate) fn file(&self) -> Option<PathBuf> {
+        self.config.clone()
+    }
+
+    /// What the command line says of each setting.
+    pub(crate) fn given(&self, key: Key) -> Option<OsString> {
+        match key {
+            Key::Backing => &self.backing,
+            Key::Mount => &self.mount,
+            Key::Buffer => &self.buffer,
+            Key::Memory => &self.memory,
+            Key::Capacity => &self.capacity,
+            Key::Chunk => &self.chunk,
+            Key::Replacement => &self.replacement,
+            Key::WriteBack => &self.write_back,
+            Key::WriteBackDelay => &self.write_back_delay,
+            Key::KernelCache => &self.kernel_cache,
+            Key::AllowOther => &self.allow_other,
+            Key::Keep => &self.keep,
+            Key::Report => &self.report,
+            Key::Record => &self.record,
+            Key::MemoryDir => &self.memory_dir,
+            Key::HomeThreads => &self.home_threads,
+            Key::MountThreads => &self.mount_threads,
+            Key::Grace => &self.grace,
+            Key::BusyWait => &self.busy_wait,
+        }
+        .clone()
+    }
+}

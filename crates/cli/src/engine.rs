@@ -1,0 +1,161 @@
+//! The one place where the command line touches the server and the mount.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use forebay_client::Client;
+use forebay_core::config::NodeConfig;
+use forebay_core::errno::Errno;
+use forebay_core::id::{HomePath, Ino};
+use forebay_core::message::{DrainFailure, DrainStep, Reply, Request, Status};
+use forebay_fuse::{MountOptions, Mounted};
+use forebay_server::{CallPayload, Instance, Options, RecoverySummary, StartError, Transport};
+use forebay_store::{Superblock, SuperblockError};
+use parking_lot::{Mutex, RwLock};
+
+use crate::error::Error;
+
+/// The way of the mount's requests to the instance, which can be closed for good.
+///
+/// A process may keep a file open beyond the unmounting. Once the last drain begins, nothing may be acknowledged any more: it would be lost
+/// with the buffer.
+#[derive(Clone)]
+struct Gate {
+    instance: Arc<Instance>,
+    closed: Arc<RwLock<bool>>,
+}
+
+impl Transport for Gate {
+    fn call(&self, request: Request, payload: CallPayload<'_>) -> Reply {
+        let closed = self.closed.read();
+        if *closed { Reply::Error { errno: Errno::EIO } } else { self.instance.call(request, payload) }
+    }
+}
+
+/// A running instance, mounted or not.
+pub(crate) struct Engine {
+    gate: Gate,
+    mounted: Mutex<Option<Mounted>>,
+}
+
+/// What the buffer at `path` says of itself, whatever is running.
+pub(crate) fn read_superblock(buffer: &Path) -> Result<Superblock, Error> {
+    Superblock::read(&buffer.join("superblock")).map_err(|error| match error {
+        SuperblockError::Missing(_) => Error::Buffer {
+            buffer: buffer.into(),
+            reason: "it is not there, or holds no buffer; name the directory that a run has kept".into(),
+        },
+        SuperblockError::Io { .. } => Error::Buffer { buffer: buffer.into(), reason: error.to_string() },
+        _ => Error::Damaged { buffer: buffer.into(), reason: error.to_string() },
+    })
+}
+
+/// What an instance needs to start.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan<'a> {
+    pub(crate) node: NodeConfig,
+    pub(crate) backing: &'a Path,
+    pub(crate) buffer: &'a Path,
+    pub(crate) memory_dir: Option<&'a Path>,
+    pub(crate) record: Option<&'a Path>,
+    pub(crate) home_threads: usize,
+}
+
+impl Engine {
+    /// Starts an instance, which recovers what its buffer holds.
+    pub(crate) fn start(plan: &Plan<'_>) -> Result<Engine, Error> {
+        let options = Options {
+            node: plan.node.clone(),
+            buffer: plan.buffer.into(),
+            backing: plan.backing.into(),
+            memory_dir: plan.memory_dir.map(Path::to_path_buf),
+            record: plan.record.map(Path::to_path_buf),
+            home_threads: plan.home_threads,
+        };
+        let instance = Instance::start(options)
+            .map_err(|error: StartError| Error::Buffer { buffer: plan.buffer.into(), reason: error.to_string() })?;
+        Ok(Engine { gate: Gate { instance, closed: Arc::default() }, mounted: Mutex::default() })
+    }
+
+    /// What the start found in the buffer.
+    pub(crate) fn recovered(&self) -> Option<RecoverySummary> {
+        self.gate.instance.recovered()
+    }
+
+    /// Mounts the instance.
+    pub(crate) fn mount(&self, point: &Path, allow_other: bool, kernel_write_back: bool, threads: usize) -> Result<(), Error> {
+        let options = MountOptions { mountpoint: point.into(), allow_other, kernel_write_back, threads, source: "forebay".into() };
+        let mounted = forebay_fuse::mount(Client::new(self.gate.clone()), options)
+            .map_err(|error| Error::Mount { mount: point.into(), reason: error.to_string() })?;
+        *self.mounted.lock() = Some(mounted);
+        Ok(())
+    }
+
+    /// Its state.
+    pub(crate) fn status(&self) -> Status {
+        self.gate.instance.status()
+    }
+
+    /// Brings home what was written before the call, what the kernel still holds of it included.
+    pub(crate) fn drain(&self, mount: Option<&Path>) -> Vec<DrainFailure> {
+        if let Some(failure) = mount.and_then(|mount| flush_kernel(mount).err()) {
+            let mut failures = self.gate.instance.drain();
+            failures.push(failure);
+            return failures;
+        }
+        self.gate.instance.drain()
+    }
+
+    /// Unmounts. If requests under way hold that up for longer than `within`, the end of the process will do it.
+    pub(crate) fn unmount(&self, within: Duration) -> std::io::Result<()> {
+        let Some(mounted) = self.mounted.lock().take() else { return Ok(()) };
+        let (sender, receiver) = channel();
+        std::thread::Builder::new().name("unmount".into()).spawn(move || drop(sender.send(mounted.unmount())))?;
+        receiver.recv_timeout(within).unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()))
+    }
+
+    /// Refuses every request of the mount from now on. False if one is still under way after `within`.
+    pub(crate) fn close_gate(&self, within: Duration) -> bool {
+        self.gate.closed.try_write_for(within).map(|mut closed| *closed = true).is_some()
+    }
+
+    /// Makes the buffer itself durable, so that what is kept outlives the machine.
+    pub(crate) fn sync(&self) -> Result<(), Errno> {
+        match self.gate.instance.call(Request::Sync { ino: Ino::ROOT }, CallPayload::None) {
+            Reply::Error { errno } => Err(errno),
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends the instance; the buffer stays.
+    pub(crate) fn shutdown(&self) {
+        self.gate.instance.shutdown();
+    }
+
+    /// Removes the buffer's files, after a shutdown.
+    pub(crate) fn remove_buffer(&self) -> std::io::Result<()> {
+        self.gate.instance.remove_buffer()
+    }
+}
+
+/// Has the kernel hand over the pages that processes have written through a mapping, or in the write-back mode.
+fn flush_kernel(mount: &Path) -> Result<(), DrainFailure> {
+    let failure = |error: std::io::Error| DrainFailure {
+        path: HomePath::default(),
+        errno: Errno(error.raw_os_error().unwrap_or(Errno::EIO.0)),
+        step: DrainStep::Write,
+    };
+    if crate::mounts::mounted_at(mount).is_none() {
+        // Unmounted from outside: the kernel flushed it then, and what is here now is another file system.
+        return Ok(());
+    }
+    let root = std::fs::File::open(mount).map_err(failure)?;
+    rustix::fs::syncfs(root).map_err(|error| failure(error.into()))
+}
+
+/// Takes away a mount whose server has died; says whether there was one.
+pub(crate) fn clear_dead_mount(point: &Path) -> std::io::Result<bool> {
+    forebay_fuse::clear_dead_mount(point)
+}

@@ -1,0 +1,102 @@
+//! `forebay`: a burst buffer in front of a directory. This crate is the command line: it asks, shows and reports, and decides nothing about data.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod child;
+mod config;
+mod console;
+mod control;
+mod drain;
+mod engine;
+mod error;
+mod geometry;
+mod mount;
+mod mounts;
+mod places;
+mod recover;
+mod registry;
+mod remote;
+mod replay;
+mod run;
+mod session;
+mod show;
+mod signals;
+mod size;
+mod sizes;
+mod summary;
+mod view;
+
+use std::ffi::OsString;
+use std::io::Write;
+
+use clap::Parser;
+
+use crate::args::{Cli, Command, SettingArgs};
+use crate::config::{Layers, Settings};
+use crate::console::{Console, Verbosity};
+use crate::error::{Error, Exit};
+
+/// Writes to standard output; a reader that has seen enough is no error.
+fn print(text: &str) -> Result<(), Error> {
+    let mut output = std::io::stdout();
+    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::io("write to standard output")(error)),
+        _ => Ok(()),
+    }
+}
+
+/// The settings of all layers.
+fn settings(args: &SettingArgs, console: Console) -> Result<(Layers, Settings), Error> {
+    let variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    let layers = Layers::load(&|key| args.given(key), args.file(), &variables)?;
+    for name in &layers.unknown_variables {
+        console.warn(&format!("the variable {name} is not known and has no effect; `forebay config` shows the settings"));
+    }
+    let settings = Settings::read(&layers)?;
+    Ok((layers, settings))
+}
+
+fn dispatch(cli: &Cli, arguments: &[OsString], console: Console) -> Result<u8, Error> {
+    match &cli.command {
+        Command::Run(args) => return run::command(&settings(&args.settings, console)?.1, &args.command, console),
+        Command::Recover(args) => recover::command(args, console),
+        Command::Mount(args) => mount::command(args, &settings(&args.settings, console)?.1, arguments, console),
+        Command::Umount(args) => remote::umount(args, console),
+        Command::Status(args) => remote::status(args, console),
+        Command::Drain(args) => remote::drain(args, console),
+        Command::Config(args) => {
+            let (layers, settings) = settings(&args.settings, console)?;
+            show::command(&layers, &settings, args.toml)
+        }
+        Command::Replay(args) => replay::command(args, console),
+    }?;
+    Ok(0)
+}
+
+fn main() {
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let code = match Cli::try_parse() {
+        Ok(cli) => {
+            let verbosity = match (cli.quiet, cli.verbose) {
+                (true, _) => Verbosity::Quiet,
+                (_, true) => Verbosity::Verbose,
+                _ => Verbosity::Normal,
+            };
+            let console = Console::new(verbosity);
+            dispatch(&cli, &arguments, console).unwrap_or_else(|error| {
+                if !matches!(error, Error::Told(_)) {
+                    console.warn(&error.to_string());
+                }
+                error.code()
+            })
+        }
+        Err(error) => {
+            // Help and version go to standard output and are no error. Nothing is left to do when the output is closed.
+            let _ = error.print();
+            if error.use_stderr() { Exit::Usage as u8 } else { 0 }
+        }
+    };
+    // Threads that serve or drain may still run; what they do is safe to cut off at any moment.
+    std::process::exit(code.into());
+}

@@ -1,0 +1,177 @@
+//! Finishing what a crash, or a drain that was stopped, has left in a buffer.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use forebay_store::Superblock;
+
+use crate::args::RecoverArgs;
+use crate::console::Console;
+use crate::control::server::ControlServer;
+use crate::drain::{self, End};
+use crate::engine::{self, Engine, Plan};
+use crate::error::Error;
+use crate::mounts;
+use crate::places::{self, Content, Place};
+use crate::registry::{self, Tag};
+use crate::session;
+use crate::signals::Events;
+use crate::size::Bytes;
+use crate::view::{quoted, recover_command};
+
+/// Threads that work at home; there is no application to leave room for.
+const HOME_THREADS: usize = 8;
+
+/// A buffer that nobody serves.
+struct Left {
+    buffer: PathBuf,
+    superblock: Superblock,
+    tag: Option<Tag>,
+}
+
+impl Left {
+    /// Looks at the buffer in `buffer`, and refuses one that is in use.
+    fn look(buffer: &Path) -> Result<Left, Error> {
+        let buffer = buffer
+            .canonicalize()
+            .map_err(|error| Error::Buffer { buffer: buffer.into(), reason: format!("{error}; name the directory that a run has kept") })?;
+        let tag = Tag::read(&buffer);
+        if let Some(tag) = tag.as_ref().filter(|tag| tag.process.is_alive()) {
+            let reason = format!(
+                "it is in use by `forebay {}` (process {}); see `forebay status --buffer {}`",
+                tag.role,
+                tag.process.pid,
+                quoted(&buffer)
+            );
+            return Err(Error::Buffer { buffer, reason });
+        }
+        if places::content(&buffer)? == Content::Nothing {
+            return Err(Error::Buffer { buffer, reason: "it holds no buffer; name the directory that a run has kept".into() });
+        }
+        let superblock = engine::read_superblock(&buffer)?;
+        Ok(Left { buffer, superblock, tag })
+    }
+
+    /// Takes away the mount that the instance had, if it is dead.
+    fn clear_mount(&self, console: Console) {
+        let Some(tag) = &self.tag else { return };
+        let Some(mount) = &tag.mount else { return };
+        if mounts::mounted_at(mount).is_some() && mounts::is_dead(mount) {
+            match engine::clear_dead_mount(mount) {
+                Ok(_) => console.say(&format!("took away the dead mount at {}", mount.display())),
+                Err(error) => console.warn(&format!(
+                    "the dead mount at {} cannot be taken away: {error}; try: fusermount3 -u -z {}",
+                    mount.display(),
+                    quoted(mount)
+                )),
+            }
+        }
+        if tag.mount_made && mounts::mounted_at(mount).is_none() {
+            // Gone already, or someone uses it by now: it stays.
+            let _ = std::fs::remove_dir(mount);
+        }
+    }
+
+    /// Brings home what the buffer holds, to `backing`, and removes the buffer's files. With `keep` they stay.
+    fn finish(&self, backing: &Path, console: Console, events: &Events, keep: bool) -> Result<(), Error> {
+        self.clear_mount(console);
+        let memory_dir = self.superblock.memory_path.parent();
+        let plan = Plan {
+            node: self.superblock.config.clone(),
+            backing,
+            buffer: &self.buffer,
+            memory_dir,
+            record: None,
+            home_threads: HOME_THREADS,
+        };
+        let engine = Arc::new(Engine::start(&plan)?);
+        self.tell_found(&engine, backing, console);
+        let place = Place { path: self.buffer.clone(), made: self.tag.as_ref().is_some_and(|tag| tag.buffer_made) };
+        let tag = session::own_tag("recover", &registry::fresh_id(), backing, &place, &plan.node)?;
+        tag.write().map_err(Error::io(format!("write to {}", self.buffer.display())))?;
+        registry::forget_buffer(&self.buffer);
+        let entry = tag.register().map_err(Error::io("enter the recovery into the list of this user's instances"))?;
+        let _control = ControlServer::start(engine.clone(), tag.clone(), None).map_err(Error::io("listen on the control socket"))?;
+        let mut signals_seen = 0;
+        let (end, took) = drain::watch(&engine, &tag, events, console, &mut signals_seen)?;
+        let end = if end == End::Clean { End::of_last_drain(&engine) } else { end };
+        if let Some(error) = end.error(&tag) {
+            if engine.sync().is_err() {
+                console.warn("the buffer could not be made durable: finish it before this machine is shut down");
+            }
+            return Err(error);
+        }
+        let status = engine.status();
+        engine.shutdown();
+        if !keep {
+            let cannot = || Error::io(format!("remove the buffer {}, from which everything is home", self.buffer.display()));
+            engine.remove_buffer().map_err(cannot())?;
+            Tag::remove_own_files(&self.buffer);
+        }
+        entry.remove();
+        let counters = status.counters;
+        console.say(&format!(
+            "everything is home in {} and compared there: {} written, {} compared, {} names, {:.1} s",
+            backing.display(),
+            Bytes(counters.home_written_bytes),
+            Bytes(counters.compared_bytes),
+            counters.home_names,
+            took.as_secs_f64()
+        ));
+        Ok(())
+    }
+
+    fn tell_found(&self, engine: &Engine, backing: &Path, console: Console) {
+        let Some(found) = engine.recovered() else { return };
+        console.say(&format!(
+            "the buffer {} holds {} and {} names that are not home in {} ({} journal records)",
+            self.buffer.display(),
+            Bytes(found.dirty_bytes),
+            found.dirty_names,
+            backing.display(),
+            found.records
+        ));
+        if found.cut_at.is_some() {
+            console.warn(
+                "the newest writes did not survive: history was cut where the first of them is missing, after everything that was fsynced",
+            );
+        }
+    }
+
+    fn made(&self) -> bool {
+        self.tag.as_ref().is_some_and(|tag| tag.buffer_made)
+    }
+}
+
+/// Finishes the buffer that a new instance in front of `backing` is about to use. Says whether the directory was made for a buffer, and goes
+/// with it.
+pub(crate) fn before_start(buffer: &Path, backing: &Path, console: Console, events: &Events) -> Result<bool, Error> {
+    let left = Left::look(buffer)?;
+    let its = &left.superblock.backing;
+    if its != backing {
+        let reason = format!(
+            "it holds what belongs to {}, not to {}; finish it first with `{}`, or name another with --buffer",
+            its.display(),
+            backing.display(),
+            recover_command(&left.buffer)
+        );
+        return Err(Error::Buffer { buffer: buffer.into(), reason });
+    }
+    left.finish(backing, console, events, false)?;
+    Ok(left.made())
+}
+
+/// `forebay recover`.
+pub(crate) fn command(args: &RecoverArgs, console: Console) -> Result<(), Error> {
+    let events = Events::take_signals()?;
+    let left = Left::look(&args.buffer)?;
+    let backing = places::backing(args.backing.as_deref().unwrap_or(&left.superblock.backing))?;
+    left.finish(&backing, console, &events, args.keep)?;
+    if !args.keep && left.buffer.exists() {
+        // It was there before the instance: what is left of it belongs to its owner.
+        if left.made() {
+            std::fs::remove_dir(&left.buffer).map_err(Error::io(format!("remove the empty directory {}", left.buffer.display())))?;
+        }
+    }
+    Ok(())
+}

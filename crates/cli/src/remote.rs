@@ -1,0 +1,156 @@
+//! `status`, `drain` and `umount`: commands that ask a running instance.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::args::{StatusArgs, TargetArgs, UmountArgs};
+use crate::console::Console;
+use crate::control::Command;
+use crate::control::client::Control;
+use crate::error::Error;
+use crate::mounts;
+use crate::registry::{self, State, Tag};
+use crate::view::{InstanceView, recover_command};
+
+/// Which instance is meant.
+enum Target {
+    Mount(PathBuf),
+    Buffer(PathBuf),
+}
+
+impl Target {
+    fn of(mount: Option<&PathBuf>, buffer: Option<&PathBuf>) -> Option<Target> {
+        match (mount, buffer) {
+            (_, Some(buffer)) => Some(Target::Buffer(buffer.clone())),
+            (Some(mount), None) => Some(Target::Mount(mount.clone())),
+            (None, None) => None,
+        }
+    }
+
+    /// The tag of the instance, and whether it runs.
+    fn find(&self) -> Result<(Tag, State), Error> {
+        match self {
+            Target::Buffer(path) => {
+                let none = |why: String| Error::NoInstance(format!("there is no instance with its buffer in {}: {why}", path.display()));
+                let real = path.canonicalize().map_err(|error| none(error.to_string()))?;
+                let tag = Tag::read(&real).ok_or_else(|| none("the directory holds no buffer of this version of forebay".into()))?;
+                let state = if tag.process.is_alive() { State::Running } else { State::Left };
+                Ok((tag, state))
+            }
+            Target::Mount(path) => {
+                let mount = resolve(path);
+                let found = registry::list().into_iter().rev().find(|(tag, _)| tag.mount.as_ref() == Some(&mount));
+                found.ok_or_else(|| {
+                    let known: Vec<String> =
+                        registry::list().into_iter().filter_map(|(tag, _)| tag.mount).map(|mount| mount.display().to_string()).collect();
+                    let known = if known.is_empty() {
+                        "this user has no instances".into()
+                    } else {
+                        format!("this user's instances are mounted at {}", known.join(", "))
+                    };
+                    Error::NoInstance(format!("no instance of this user is mounted at {}; {known}", path.display()))
+                })
+            }
+        }
+    }
+}
+
+/// The path that the list has for `path`; a dead mount cannot be looked up, its parent can.
+fn resolve(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.into());
+    if !mounts::is_dead(&absolute) {
+        return absolute.canonicalize().unwrap_or(absolute);
+    }
+    match (absolute.parent().and_then(|parent| parent.canonicalize().ok()), absolute.file_name()) {
+        (Some(parent), Some(name)) => parent.join(name),
+        _ => absolute,
+    }
+}
+
+/// The instance that is meant, when the one who asks may have left it open.
+fn target(args: &TargetArgs) -> Result<Target, Error> {
+    let around = std::env::var_os("FOREBAY_MOUNT").map(PathBuf::from);
+    Target::of(args.mount.as_ref(), args.buffer.as_ref()).or_else(|| around.map(Target::Mount)).ok_or_else(|| Error::Command {
+        message: "say which instance is meant: give its MOUNT, or its --buffer DIR".into(),
+        exit: crate::error::Exit::Usage,
+    })
+}
+
+/// A connection to a running instance.
+fn connect(target: &Target) -> Result<(Tag, Control), Error> {
+    let (tag, state) = target.find()?;
+    if state == State::Left {
+        return Err(Error::NoInstance(format!(
+            "the process that served the buffer {} is gone; bring home what it left with:\n  {}",
+            tag.buffer.display(),
+            recover_command(&tag.buffer)
+        )));
+    }
+    let control = Control::connect(&tag.buffer).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+            Error::NoInstance(format!("process {} does not listen yet, or is about to end; try again", tag.process.pid))
+        }
+        _ => Error::NoInstance(format!("cannot reach process {} through {}: {error}", tag.process.pid, tag.buffer.join("ctl").display())),
+    })?;
+    Ok((tag, control))
+}
+
+/// Has an instance do something that ends with everything home.
+fn follow(target: &Target, command: Command, console: Console) -> Result<Tag, Error> {
+    let (tag, control) = connect(target)?;
+    let ended = control.follow(command, console.meter())?;
+    if let Some(message) = ended.message {
+        return Err(Error::Drain(message));
+    }
+    if !ended.failures.is_empty() {
+        let mut lines = vec![format!("not everything could be brought home to {}; the instance goes on trying:", tag.backing.display())];
+        lines.extend(ended.failures.iter().take(10).map(|failure| format!("  {}", failure.line())));
+        if ended.failures.len() > 10 {
+            lines.push(format!("  and {} more", ended.failures.len() - 10));
+        }
+        return Err(Error::Drain(lines.join("\n")));
+    }
+    Ok(tag)
+}
+
+/// `forebay drain`.
+pub(crate) fn drain(args: &TargetArgs, console: Console) -> Result<(), Error> {
+    let tag = follow(&target(args)?, Command::Drain, console)?;
+    console.say(&format!("everything is home in {} and compared there", tag.backing.display()));
+    Ok(())
+}
+
+/// `forebay umount`.
+pub(crate) fn umount(args: &UmountArgs, console: Console) -> Result<(), Error> {
+    let target = target(&args.target)?;
+    let tag = follow(&target, Command::Stop { force: args.force }, console)?;
+    console.say(&format!("everything is home in {} and compared there; unmounted", tag.backing.display()));
+    Ok(())
+}
+
+/// What can be said of an instance now.
+fn view(tag: &Tag, state: State) -> InstanceView {
+    if state == State::Left {
+        return InstanceView::new(tag, "left", None);
+    }
+    let answer = Control::connect(&tag.buffer).ok().and_then(|control| control.status().ok());
+    answer.unwrap_or_else(|| InstanceView::new(tag, "silent", None))
+}
+
+/// `forebay status`.
+pub(crate) fn status(args: &StatusArgs, console: Console) -> Result<(), Error> {
+    let found = match Target::of(args.mount.as_ref(), args.buffer.as_ref()) {
+        Some(target) => vec![target.find()?],
+        None => registry::list(),
+    };
+    let views: Vec<InstanceView> = found.iter().map(|(tag, state)| view(tag, *state)).collect();
+    if args.json {
+        let text = serde_json::to_string_pretty(&views).map_err(|error| Error::io("print the state")(error.into()))?;
+        return crate::print(&(text + "\n"));
+    }
+    if views.is_empty() {
+        console.say("this user has no instances");
+        return Ok(());
+    }
+    crate::print(&views.iter().map(InstanceView::text).collect::<Vec<_>>().join("\n"))
+}

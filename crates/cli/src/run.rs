@@ -1,0 +1,145 @@
+//! `forebay run`: a command inside a buffered view of a directory.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
+
+use crate::child::{self, Child};
+use crate::config::Settings;
+use crate::console::Console;
+use crate::drain::End;
+use crate::error::Error;
+use crate::places;
+use crate::session::{Closed, Opening, Session};
+use crate::signals::{self, Event, Events};
+use crate::summary::{Outcome, Report, Times, ns};
+
+/// How the command ended.
+struct Ran {
+    /// Its status; an error if it could not be started.
+    status: Result<u8, Error>,
+    took: Duration,
+}
+
+/// One run, as far as it has come.
+struct Run<'a> {
+    settings: &'a Settings,
+    command: &'a [OsString],
+    console: Console,
+    events: Events,
+    /// Signals that asked to end, so far.
+    signals_seen: u32,
+    begun: Instant,
+}
+
+/// `forebay run`: the exit status of the command, or an error with a status of its own.
+pub(crate) fn command(settings: &Settings, command: &[OsString], console: Console) -> Result<u8, Error> {
+    let report_path = settings.report.as_deref().map(|path| places::output("the report", path)).transpose()?;
+    let events = Events::take_signals()?;
+    let mut run = Run { settings, command, console, events, signals_seen: 0, begun: Instant::now() };
+    let session = Session::open(&Opening { settings, role: "run", stoppable: false, console, events: &run.events })?;
+    console.detail(&format!("mounted at {}", session.mount_point().display()));
+    let ran = run.child(session.mount_point());
+    let (end, drain_time) = run.bring_home(&session)?;
+    let tag = session.tag.clone();
+    let closed = session.close(end, settings.keep);
+    let (report, result) = run.report(ran, drain_time, closed, &tag);
+    if report.command_status.is_some() {
+        console.say_plain(&report.text());
+    }
+    match report_path.map(|path| write_report(&report, &path)) {
+        // A worse end is not hidden by a report that could not be written.
+        Some(Err(error)) if matches!(result, Ok(0)) => Err(error),
+        Some(Err(error)) => {
+            console.warn(&error.to_string());
+            result
+        }
+        _ => result,
+    }
+}
+
+fn write_report(report: &Report, path: &Path) -> Result<(), Error> {
+    let mut text = serde_json::to_vec_pretty(report).map_err(|error| Error::io("write the report")(error.into()))?;
+    text.push(b'\n');
+    std::fs::write(path, text).map_err(Error::io(format!("write the report {}", path.display())))
+}
+
+impl Run<'_> {
+    /// Runs the command until it has ended, by itself or by a signal that asked this process to end.
+    fn child(&mut self, mount: &Path) -> Ran {
+        let started = Instant::now();
+        let child = match Child::start(self.command, mount, self.events.sender.clone()) {
+            Ok(child) => child,
+            Err(error) => return Ran { status: Err(error), took: Duration::ZERO },
+        };
+        let grace = Duration::from_nanos(self.settings.grace_ns);
+        let mut kill_at: Option<Instant> = None;
+        loop {
+            let event = match kill_at {
+                Some(at) => self.events.receiver.recv_timeout(at.saturating_duration_since(Instant::now())),
+                None => self.events.receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            match event {
+                Ok(Event::ChildEnded) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(Event::Signal(signal)) => {
+                    self.signals_seen += 1;
+                    if kill_at.is_none() {
+                        self.console.warn(&format!("{}: ending the command, then bringing home what it wrote", signals::name(signal)));
+                        child.forward(signal);
+                        kill_at = Some(Instant::now() + grace);
+                    } else {
+                        child.kill();
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    self.console.warn(&format!("the command did not end within {} s of the signal; killing it", grace.as_secs_f64()));
+                    child.kill();
+                    // Again, in case it has started more processes meanwhile.
+                    kill_at = Some(Instant::now() + grace.max(Duration::from_secs(1)));
+                }
+                Ok(Event::Drained(_) | Event::Stop) => {}
+            }
+        }
+        let took = started.elapsed();
+        Ran { status: child.reap().map(child::code), took }
+    }
+
+    /// Drains; then waits for processes that stayed behind in the mount, and drains what they wrote.
+    fn bring_home(&mut self, session: &Session) -> Result<(End, Duration), Error> {
+        let (end, first) = session.drain(&self.events, self.console, &mut self.signals_seen)?;
+        if end != End::Clean {
+            return Ok((end, first));
+        }
+        let wait = Duration::from_nanos(self.settings.busy_wait_ns);
+        if !session.wait_until_free(wait, &self.events, self.console, &mut self.signals_seen) {
+            return Ok((end, first));
+        }
+        let (end, second) = session.drain(&self.events, self.console, &mut self.signals_seen)?;
+        Ok((end, first + second))
+    }
+
+    fn report(&self, ran: Ran, drain_time: Duration, closed: Closed, tag: &crate::registry::Tag) -> (Report, Result<u8, Error>) {
+        let command_status = ran.status.as_ref().ok().copied();
+        let drained = closed.end == End::Clean;
+        let result = match (closed.result, ran.status) {
+            (Ok(()), status) => status,
+            (Err(error), Ok(_)) => Err(error),
+            (Err(error), Err(start)) => {
+                self.console.warn(&start.to_string());
+                Err(error)
+            }
+        };
+        let outcome = Outcome {
+            command: self.command.iter().map(|part| part.to_string_lossy().into_owned()).collect(),
+            exit_status: result.as_ref().map_or_else(Error::code, |status| *status),
+            command_status,
+            drained,
+            buffer_kept: self.settings.keep || !drained,
+            message: result.as_ref().err().map(ToString::to_string),
+            failures: if let End::Failed(failures) = closed.end { failures } else { Vec::new() },
+            times: Times { application_ns: ns(ran.took), drain_ns: ns(drain_time), total_ns: ns(self.begun.elapsed()) },
+        };
+        (Report::new(outcome, &closed.status, tag, self.settings), result)
+    }
+}

@@ -1,0 +1,255 @@
+//! The life of an instance in this process: chosen, started, mounted, drained, taken away.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
+
+use forebay_core::config::NodeConfig;
+use forebay_core::message::Status;
+
+use crate::config::{SettingError, Settings};
+use crate::console::Console;
+use crate::control::Ended;
+use crate::control::server::ControlServer;
+use crate::drain::{self, End};
+use crate::engine::{self, Engine, Plan};
+use crate::error::Error;
+use crate::mounts;
+use crate::places::{self, Choice, Content, Place};
+use crate::recover;
+use crate::registry::{self, Entry, ProcessId, Tag};
+use crate::signals::{Event, Events};
+use crate::sizes;
+use crate::view::quoted;
+
+/// A mounted instance.
+pub(crate) struct Session {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) tag: Tag,
+    entry: Option<Entry>,
+    control: Option<ControlServer>,
+    buffer: Place,
+    mount: Place,
+    console: Console,
+}
+
+/// How long unmounting may take, and requests under way to end, before they are left to the end of the process.
+const UNMOUNT_WITHIN: Duration = Duration::from_secs(30);
+
+/// How an instance ended.
+pub(crate) struct Closed {
+    /// The error says what is left.
+    pub(crate) result: Result<(), Error>,
+    pub(crate) end: End,
+    /// Its last state.
+    pub(crate) status: Status,
+}
+
+/// What `role` starts with, and where it came from.
+pub(crate) struct Opening<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) role: &'a str,
+    /// Whether the control socket may stop the instance.
+    pub(crate) stoppable: bool,
+    pub(crate) console: Console,
+    pub(crate) events: &'a Events,
+}
+
+/// A tag of this process.
+pub(crate) fn own_tag(role: &str, id: &str, backing: &Path, buffer: &Place, node: &NodeConfig) -> Result<Tag, Error> {
+    Ok(Tag {
+        version: Tag::VERSION,
+        program_version: env!("CARGO_PKG_VERSION").into(),
+        id: id.into(),
+        process: ProcessId::own().map_err(Error::io("tell this process from others"))?,
+        role: role.into(),
+        backing: backing.into(),
+        buffer: buffer.path.clone(),
+        buffer_made: buffer.made,
+        mount: None,
+        mount_made: false,
+        memory_dir: None,
+        started_unix_ms: registry::unix_ms(),
+        node: node.clone(),
+    })
+}
+
+impl Session {
+    /// Starts and mounts an instance. If that fails, nothing of it stays but a buffer that holds data.
+    pub(crate) fn open(opening: &Opening<'_>) -> Result<Session, Error> {
+        let Opening { settings, console, .. } = opening;
+        let backing = settings.backing.as_deref().ok_or(SettingError::NoBacking)?;
+        let id = registry::fresh_id();
+        let choice = Choice::make(settings, backing, &id)?;
+        let record = settings.record.as_deref().map(|path| places::output("the recording", path)).transpose()?;
+        let mut left_made = false;
+        if places::content(&choice.buffer)? == Content::Buffer {
+            left_made = recover::before_start(&choice.buffer, &choice.backing, *console, opening.events)?;
+        }
+        let node = sizes::plan(settings, &choice.buffer, *console)?;
+        if let Some(name) = places::no_local_disk(&choice.buffer) {
+            console.warn(&format!(
+                "the buffer {} lies on {name}, which is no local disk: expect it to be slow, or lost with the machine's power",
+                choice.buffer.display()
+            ));
+        }
+        let mut buffer = choice.make_buffer()?;
+        buffer.made |= left_made;
+        let plan = Plan {
+            node,
+            backing: &choice.backing,
+            buffer: &buffer.path,
+            memory_dir: settings.memory_dir.as_deref(),
+            record: record.as_deref(),
+            home_threads: settings.home_threads,
+        };
+        let engine = Engine::start(&plan).inspect_err(|_| {
+            let _ = buffer.remove_if_made();
+        })?;
+        let mut tag = own_tag(opening.role, &id, &choice.backing, &buffer, &plan.node)?;
+        tag.memory_dir = settings.memory_dir.clone();
+        let node_shown = &plan.node;
+        console.detail(&format!(
+            "buffer {} with {} segments of {} bytes, {} of them in memory",
+            buffer.path.display(),
+            node_shown.segments_max,
+            node_shown.segment_bytes,
+            node_shown.memory_segments_max
+        ));
+        let mount = Place { path: choice.mount.clone(), made: false };
+        let mut session = Session { engine: Arc::new(engine), tag, entry: None, control: None, buffer, mount, console: *console };
+        match session.mount(&choice, opening) {
+            Ok(()) => Ok(session),
+            Err(error) => {
+                // Nothing was written yet: the mount never was.
+                if let Err(kept) = session.close(End::Clean, false).result {
+                    console.warn(&kept.to_string());
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn mount(&mut self, choice: &Choice, opening: &Opening<'_>) -> Result<(), Error> {
+        let Opening { settings, console, .. } = opening;
+        let dead = engine::clear_dead_mount(&choice.mount).map_err(|error| Error::Mount {
+            mount: choice.mount.clone(),
+            reason: format!("a dead mount stands there and cannot be taken away: {error}"),
+        })?;
+        if dead {
+            console.say(&format!("took away a dead mount at {}", choice.mount.display()));
+        }
+        self.mount = choice.make_mount()?;
+        self.tag.mount = Some(self.mount.path.clone());
+        self.tag.mount_made = self.mount.made;
+        // Before it is mounted: whatever happens from now on, the buffer knows where its mount is.
+        self.tag.write().map_err(Error::io(format!("write to {}", self.buffer.path.display())))?;
+        self.entry = Some(self.tag.register().map_err(Error::io("enter the instance into the list of this user's instances"))?);
+        self.engine.mount(&self.mount.path, settings.allow_other, settings.kernel_write_back, settings.mount_threads)?;
+        let stop = opening.stoppable.then(|| opening.events.sender.clone());
+        self.control =
+            Some(ControlServer::start(self.engine.clone(), self.tag.clone(), stop).map_err(Error::io("listen on the control socket"))?);
+        Ok(())
+    }
+
+    /// Where it is mounted.
+    pub(crate) fn mount_point(&self) -> &Path {
+        &self.mount.path
+    }
+
+    /// Waits until nobody uses the mount, at most `wait`; a signal shortens it. False if nobody used it from the beginning.
+    pub(crate) fn wait_until_free(&self, wait: Duration, events: &Events, console: Console, signals_seen: &mut u32) -> bool {
+        let until = Instant::now() + wait;
+        let mut told = false;
+        loop {
+            let users = mounts::users(&self.mount.path);
+            if users.is_empty() {
+                return told;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                console.warn(&format!(
+                    "the mount is still in use by {}; it is detached from them, what they write from now on fails",
+                    mounts::describe(&users)
+                ));
+                return true;
+            }
+            if !told {
+                console.warn(&format!(
+                    "the mount is in use by {}; waiting up to {} s for them to end",
+                    mounts::describe(&users),
+                    wait.as_secs()
+                ));
+                told = true;
+            }
+            match events.receiver.recv_timeout(left.min(Duration::from_millis(100))) {
+                Ok(Event::Signal(_)) => {
+                    *signals_seen += 1;
+                    return true;
+                }
+                Err(RecvTimeoutError::Disconnected) => return true,
+                Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    /// Unmounts and ends the instance; `end` says how its drain went. The buffer goes if everything is home, and stays otherwise or with
+    /// `keep`.
+    pub(crate) fn close(mut self, end: End, keep: bool) -> Closed {
+        let unmounted = self.engine.unmount(UNMOUNT_WITHIN);
+        let end = match end {
+            End::Clean if self.engine.close_gate(UNMOUNT_WITHIN) => End::of_last_drain(&self.engine),
+            End::Clean => End::Stopped,
+            end => end,
+        };
+        let status = self.engine.status();
+        let mut result = match end.error(&self.tag) {
+            None => self.take_away(keep),
+            Some(error) => {
+                if self.engine.sync().is_err() {
+                    self.console.warn("the buffer could not be made durable: finish it before this machine is shut down");
+                }
+                Err(error)
+            }
+        };
+        match unmounted {
+            // Not empty, or gone already: then it is no longer ours to remove.
+            Ok(()) => drop(self.mount.remove_if_made()),
+            Err(error) => {
+                let reason =
+                    format!("everything is home, but it cannot be unmounted: {error}; try: fusermount3 -u -z {}", quoted(&self.mount.path));
+                result = result.and(Err(Error::Mount { mount: self.mount.path.clone(), reason }));
+            }
+        }
+        if let Some(control) = self.control.take() {
+            let failures = if let End::Failed(failures) = &end { failures.clone() } else { Vec::new() };
+            control.tell_end(Ended { failures, message: result.as_ref().err().map(ToString::to_string) });
+        }
+        Closed { result, end, status }
+    }
+
+    fn take_away(&mut self, keep: bool) -> Result<(), Error> {
+        self.engine.shutdown();
+        let cannot = |error: std::io::Error| Error::Io {
+            action: format!("remove the buffer {}, from which everything is home", self.buffer.path.display()),
+            error,
+        };
+        if !keep {
+            self.engine.remove_buffer().map_err(cannot)?;
+            Tag::remove_own_files(&self.buffer.path);
+            if self.buffer.path.exists() {
+                self.buffer.remove_if_made().map_err(cannot)?;
+            }
+        }
+        if let Some(entry) = self.entry.take() {
+            entry.remove();
+        }
+        Ok(())
+    }
+
+    /// Drains with progress; see [`drain::watch`].
+    pub(crate) fn drain(&self, events: &Events, console: Console, signals_seen: &mut u32) -> Result<(End, Duration), Error> {
+        drain::watch(&self.engine, &self.tag, events, console, signals_seen)
+    }
+}

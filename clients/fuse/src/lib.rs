@@ -1,11 +1,30 @@
 //! The FUSE mount: each request of the kernel is one message to the server. No decision is taken here.
+//!
+//! [`mount()`] works for root, who calls mount(2), and for ordinary users, for whom the setuid helper `fusermount3` does it.
 
 #![forbid(unsafe_code)]
 
+mod convert;
+mod device;
+mod filesystem;
+mod mountinfo;
+mod unmount;
+
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use forebay_client::{Client, Transport};
+use parking_lot::{Condvar, Mutex};
+use rustix::io::Errno;
+
+use crate::filesystem::Filesystem;
+pub use crate::unmount::clear_dead_mount;
+
+/// How long [`Mounted::unmount`] waits for requests that are being served, when others still use the mount.
+const UNMOUNT_PATIENCE: Duration = Duration::from_secs(2);
 
 /// How to mount.
 #[derive(Clone, Debug)]
@@ -14,7 +33,7 @@ pub struct MountOptions {
     pub mountpoint: PathBuf,
     /// Let other users in. An ordinary user needs `user_allow_other` in /etc/fuse.conf for it.
     pub allow_other: bool,
-    /// Let the kernel keep written bytes back: faster small writes, and a weaker promise (durable from fsync or close on).
+    /// Let the kernel keep written bytes back: faster small writes, and a weaker promise (kept from fsync or close on).
     pub kernel_write_back: bool,
     /// Threads that serve the kernel; each may be blocked in a call. At least 1.
     pub threads: usize,
@@ -26,32 +45,175 @@ pub struct MountOptions {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MountError {
-    /// The mountpoint cannot be used.
-    #[error("cannot mount on {}: {source}", path.display())]
+    /// The mountpoint cannot be looked at.
+    #[error("cannot mount on {}: {source}; give a directory that exists and is yours", path.display())]
     Mountpoint {
         /// The directory.
         path: PathBuf,
         /// The reason.
         source: io::Error,
     },
+    /// The mountpoint is a file or something else.
+    #[error("cannot mount on {}: it is not a directory", path.display())]
+    NotADirectory {
+        /// What was given.
+        path: PathBuf,
+    },
+    /// The mountpoint holds a mount whose server has died.
+    #[error("cannot mount on {path}: a mount whose server has died stands there; take it away with `fusermount3 -u -z {path}`", path = path.display())]
+    DeadMount {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// There is no FUSE device.
+    #[error("there is no /dev/fuse on this machine: load the kernel module with `sudo modprobe fuse` (for a container: start it with `--device /dev/fuse`)")]
+    NoDevice,
+    /// The FUSE device may not be opened.
+    #[error("/dev/fuse may not be opened ({source}): allow it with `sudo chmod 666 /dev/fuse` (for a container: start it with `--device /dev/fuse`)")]
+    DeviceDenied {
+        /// The reason.
+        source: io::Error,
+    },
+    /// The setuid helper is not installed.
+    #[error("fusermount3 is not installed, and only root can mount without it: install it with `sudo apt install fuse3` (or your system's package fuse3)")]
+    NoHelper,
+    /// `allow_other` is not allowed to users.
+    #[error("allow_other is not allowed to ordinary users here: add the line `user_allow_other` to /etc/fuse.conf, or mount without it")]
+    AllowOtherDenied,
+    /// The kernel or the helper refused.
+    #[error("cannot mount on {}: {reason}", path.display())]
+    Refused {
+        /// The directory.
+        path: PathBuf,
+        /// What the kernel or the helper said.
+        reason: String,
+    },
 }
 
 /// A mount; unmounted when dropped.
-pub struct Mounted {}
+#[derive(Debug)]
+pub struct Mounted {
+    /// Absolute, without symlinks.
+    mountpoint: PathBuf,
+    /// The device number of the mount, so that another one on the same directory is left alone.
+    device: Option<String>,
+    session: Arc<SessionEnd>,
+}
 
-impl Mounted {
-    /// Unmounts; if something still uses the mount, takes the name away and lets the users finish.
-    pub fn unmount(self) -> io::Result<()> {
-        unimplemented!()
+#[derive(Debug, Default)]
+struct SessionEnd {
+    ended: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl SessionEnd {
+    fn wait(&self, patience: Duration) -> bool {
+        let mut ended = self.ended.lock();
+        self.changed.wait_while_for(&mut ended, |ended| !*ended, patience);
+        *ended
     }
 }
 
 /// Mounts the file system that `client` reaches.
-pub fn mount<T: Transport + 'static>(_client: Client<T>, _options: MountOptions) -> Result<Mounted, MountError> {
-    unimplemented!()
+///
+/// # Errors
+/// See [`MountError`]; each says what to do.
+pub fn mount<T: Transport + 'static>(client: Client<T>, options: MountOptions) -> Result<Mounted, MountError> {
+    let mountpoint = check_mountpoint(&options.mountpoint)?;
+    let refused = |error: io::Error| MountError::Refused { path: mountpoint.clone(), reason: error.to_string() };
+    let device = device::open_mounted(&mountpoint, &options)?;
+    let number = mountinfo::topmost(&mountpoint).map(|entry| entry.device);
+    // Made now, so that what fails from here on unmounts.
+    let mounted = Mounted { mountpoint: mountpoint.clone(), device: number, session: Arc::default() };
+
+    let mut config = fuser::Config::default();
+    config.n_threads = Some(options.threads.max(1));
+    // Who may come in is the kernel's to check: it knows the mount's options.
+    let acl = fuser::SessionACL::All;
+    let filesystem = Filesystem::new(client, options.kernel_write_back);
+    let session = fuser::Session::from_fd(filesystem, device, acl, config).map_err(|error| {
+        *mounted.session.ended.lock() = true;
+        let _ = unmount::detach(&mountpoint);
+        refused(error)
+    })?;
+    let end = mounted.session.clone();
+    thread::Builder::new()
+        .name("forebay-fuse".into())
+        .spawn(move || {
+            if let Err(error) = session.run() {
+                forebay_host::log::problem(&format!("the FUSE session ended with an error: {error}"));
+            }
+            *end.ended.lock() = true;
+            end.changed.notify_all();
+        })
+        .map_err(refused)?;
+    Ok(mounted)
 }
 
-/// If a mount whose server has died stands at `path`, takes it away. Tells whether there was one.
-pub fn clear_dead_mount(_path: &Path) -> io::Result<bool> {
-    unimplemented!()
+/// The absolute path of a directory that can be mounted on.
+fn check_mountpoint(path: &Path) -> Result<PathBuf, MountError> {
+    match rustix::fs::stat(path) {
+        Err(Errno::NOTCONN | Errno::CONNABORTED) => return Err(MountError::DeadMount { path: path.into() }),
+        Err(errno) => return Err(MountError::Mountpoint { path: path.into(), source: errno.into() }),
+        Ok(stat) if !rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir() => {
+            return Err(MountError::NotADirectory { path: path.into() });
+        }
+        Ok(_) => {}
+    }
+    path.canonicalize().map_err(|source| MountError::Mountpoint { path: path.into(), source })
+}
+
+impl Mounted {
+    /// The directory: absolute, without symlinks.
+    pub fn mountpoint(&self) -> &Path {
+        &self.mountpoint
+    }
+
+    /// Waits until the mount has ended, by whomever, for at most `patience`; tells whether it has.
+    pub fn wait_ended(&self, patience: Duration) -> bool {
+        self.session.wait(patience)
+    }
+
+    /// Unmounts. If processes still use the mount, takes the directory's name away from it and lets them finish; says so on
+    /// standard error.
+    ///
+    /// # Errors
+    /// The kernel's, if the mount stands and cannot be taken away.
+    pub fn unmount(self) -> io::Result<()> {
+        self.end()
+    }
+
+    fn end(&self) -> io::Result<()> {
+        if *self.session.ended.lock() {
+            return Ok(());
+        }
+        if mountinfo::topmost(&self.mountpoint).map(|entry| entry.device) != self.device {
+            // Taken away by someone else: what stands here now is not ours.
+            self.session.wait(UNMOUNT_PATIENCE);
+            return Ok(());
+        }
+        match unmount::unmount(&self.mountpoint) {
+            Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
+                unmount::detach(&self.mountpoint)?;
+                if !self.session.wait(UNMOUNT_PATIENCE) {
+                    let path = self.mountpoint.display();
+                    forebay_host::log::problem(&format!("{path} is unmounted, but processes still use files or directories in it"));
+                }
+                Ok(())
+            }
+            Ok(()) => {
+                self.session.wait(UNMOUNT_PATIENCE);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if let Err(error) = self.end() {
+            forebay_host::log::problem(&format!("cannot unmount {}: {error}", self.mountpoint.display()));
+        }
+    }
 }

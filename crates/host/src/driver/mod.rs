@@ -161,6 +161,11 @@ impl<M: Machine<Input = Input, Effect = Effect> + Send + 'static> Driver<M> {
         self.shared.call(request, payload)
     }
 
+    /// Looks at the machine, also after a stop.
+    pub fn inspect<T>(&self, look: impl FnOnce(&M) -> T) -> T {
+        look(self.shared.state.lock().machine())
+    }
+
     /// Ends the threads and fails every open and later call with [`STOPPED`]. Waits for work in progress for at most `patience`;
     /// tells whether all of it has ended (a home that does not answer can keep a thread for ever).
     pub fn stop(&self, patience: Duration) -> bool {

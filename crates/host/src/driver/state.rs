@@ -117,6 +117,10 @@ impl<M: Machine<Input = Input, Effect = Effect>> State<M> {
         }
     }
 
+    pub(super) fn machine(&self) -> &M {
+        &self.machine
+    }
+
     pub(super) fn poll_timeout(&self) -> Option<Time> {
         self.machine.poll_timeout()
     }

@@ -1,0 +1,182 @@
+//! The store as the driver wants it: the log, the journal and home of one instance.
+
+use std::collections::HashSet;
+
+use forebay_core::effect::{Effect, HomePiece, LogPiece, LogRange, Outcome, Slot};
+use forebay_core::errno::Errno;
+use forebay_core::id::{HomePath, Ino, MemorySlot, Position, SsdSlot};
+use forebay_core::record::Record;
+use forebay_host::driver::{JournalIo, JournalSync, World};
+use forebay_host::log;
+use forebay_store::{BufferDir, Journal, JournalError, LogError, LogStore, PosixHome};
+use parking_lot::Mutex;
+
+/// Buffers for writes at home that are kept for the next use; one for each thread that writes there is enough.
+const BUFFERS_KEPT_MAX: usize = 16;
+
+/// The log and home of an instance.
+///
+/// It also holds the buffer directory's lock: a thread that is stuck at home after the instance was stopped must keep others
+/// from taking the buffer.
+pub(crate) struct StoreWorld {
+    pub(crate) log: LogStore,
+    pub(crate) home: PosixHome,
+    pub(crate) buffer: Mutex<Option<BufferDir>>,
+    write_buffers: Mutex<Vec<Vec<u8>>>,
+}
+
+fn log_failed(error: LogError) -> Errno {
+    log::problem(&error.to_string());
+    error.errno()
+}
+
+/// The part of a payload that a piece names; a piece outside of it would be a bug of the core.
+fn part(payload: &[u8], piece: &LogPiece) -> Result<std::ops::Range<usize>, Errno> {
+    let start = piece.payload_offset as usize;
+    let range = start..start.checked_add(piece.at.len as usize).ok_or(Errno::EIO)?;
+    if payload.get(range.clone()).is_some() { Ok(range) } else { Err(Errno::EIO) }
+}
+
+impl StoreWorld {
+    pub(crate) fn new(log: LogStore, home: PosixHome, buffer: BufferDir) -> StoreWorld {
+        StoreWorld { log, home, buffer: Mutex::new(Some(buffer)), write_buffers: Mutex::default() }
+    }
+
+    /// Whether the bytes at `at` have this checksum; bytes that cannot be read have none.
+    pub(crate) fn check(&self, at: LogRange, crc: u32) -> bool {
+        match self.log.checksum(at) {
+            Ok(found) => found == crc,
+            Err(error) => {
+                log::problem(&error.to_string());
+                false
+            }
+        }
+    }
+
+    fn write_home(&self, ino: Ino, path: &HomePath, offset: u64, pieces: &[HomePiece]) -> Result<u32, Errno> {
+        let taken = self.write_buffers.lock().pop();
+        let mut bytes = taken.unwrap_or_default();
+        bytes.clear();
+        let result = self.gather(path, offset, pieces, &mut bytes).and_then(|()| {
+            self.home.write(ino, path, offset, &bytes)?;
+            Ok(crc32c::crc32c(&bytes))
+        });
+        let mut kept = self.write_buffers.lock();
+        if kept.len() < BUFFERS_KEPT_MAX {
+            kept.push(bytes);
+        }
+        result
+    }
+
+    /// Brings the pieces together, checking each record once.
+    fn gather(&self, path: &HomePath, offset: u64, pieces: &[HomePiece], bytes: &mut Vec<u8>) -> Result<(), Errno> {
+        let mut checked: HashSet<(Slot, u32)> = HashSet::new();
+        for piece in pieces {
+            let start = bytes.len();
+            let result = if checked.insert((piece.record.slot, piece.record.offset)) {
+                self.log.gather(piece, bytes)
+            } else {
+                // A large record of which many small parts go home would otherwise be read whole for each of them.
+                bytes.resize(start + piece.at.len as usize, 0);
+                self.log.read(piece.at.slot, piece.at.offset, &mut bytes[start..])
+            };
+            result.map_err(|error| {
+                let from = offset + start as u64;
+                log::problem(&format!(
+                    "{path:?}, bytes {from} to {}, cannot be written home: {error}. The rest of the file is not affected.",
+                    from + u64::from(piece.at.len)
+                ));
+                error.errno()
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl World for StoreWorld {
+    fn write_log(&self, payload: &[u8], pieces: &[LogPiece]) -> Result<Vec<u32>, Errno> {
+        pieces
+            .iter()
+            .map(|piece| {
+                let bytes = &payload[part(payload, piece)?];
+                self.log.write(piece.at.slot, piece.at.offset, bytes).map_err(log_failed)?;
+                Ok(crc32c::crc32c(bytes))
+            })
+            .collect()
+    }
+
+    fn read_log(&self, payload: &mut [u8], pieces: &[LogPiece]) -> Result<(), Errno> {
+        pieces.iter().try_for_each(|piece| {
+            let range = part(payload, piece)?;
+            self.log.read(piece.at.slot, piece.at.offset, &mut payload[range]).map_err(log_failed)
+        })
+    }
+
+    fn copy_log(&self, from: LogRange, to: LogRange) -> Result<u32, Errno> {
+        self.log.copy(from, to).map_err(log_failed)
+    }
+
+    fn spill(&self, from: MemorySlot, to: SsdSlot, offset: u32, len: u32) -> Result<(), Errno> {
+        self.log.spill(from, to, offset, len).map_err(log_failed)
+    }
+
+    fn sync_log(&self) -> Result<(), Errno> {
+        self.log.sync().map_err(log_failed)
+    }
+
+    fn read_home(&self, ino: Ino, path: &HomePath, offset: u64, buffer: &mut [u8]) -> Result<u32, Errno> {
+        self.home.read(ino, path, offset, buffer)
+    }
+
+    fn home(&self, effect: &Effect) -> Result<Outcome, Errno> {
+        match effect {
+            Effect::ListHome { path, .. } => self.home.list(path).map(Outcome::Listing),
+            Effect::StatHome { path, .. } => self.home.stat(path).map(Outcome::Stat),
+            Effect::ReadLinkHome { path, .. } => self.home.read_link(path).map(Outcome::Target),
+            Effect::StatFsHome { .. } => self.home.stat_fs().map(Outcome::StatFs),
+            Effect::WriteHome { ino, path, offset, pieces, .. } => {
+                self.write_home(*ino, path, *offset, pieces).map(|crc| Outcome::Checksums(vec![crc]))
+            }
+            Effect::CompareHome { ino, path, offset, len, crc, .. } => {
+                self.home.compare(*ino, path, *offset, *len, *crc).map(|equal| Outcome::Compared { equal })
+            }
+            Effect::SyncHome { files, directories, .. } => self.home.sync(files, directories).map(|()| Outcome::Done),
+            Effect::ChangeHome { change, .. } => self.home.change(change).map(|()| Outcome::Done),
+            other => {
+                log::problem(&format!("an effect that is none on home came to home: {other:?}; this is a bug, please report it"));
+                Err(Errno::ENOSYS)
+            }
+        }
+    }
+
+    fn forget_home(&self, ino: Ino) {
+        self.home.forget(ino);
+    }
+}
+
+/// The journal of an instance.
+pub(crate) struct StoreJournal(pub(crate) Journal);
+
+fn journal_failed(error: JournalError) -> Errno {
+    log::problem(&error.to_string());
+    error.errno()
+}
+
+impl JournalIo for StoreJournal {
+    fn append(&mut self, position: Position, record: &Record) -> Result<(), Errno> {
+        self.0.append(position, record).map_err(journal_failed)
+    }
+
+    fn rotate(&mut self, position: Position, records: &[Record]) -> Result<(), Errno> {
+        self.0.rotate(position, records).map_err(journal_failed)
+    }
+
+    fn drop_old(&mut self) -> Result<(), Errno> {
+        self.0.drop_old().map_err(journal_failed)
+    }
+
+    fn sync(&self) -> JournalSync {
+        let sync = self.0.sync_handle();
+        Box::new(move || sync.sync().map_err(journal_failed))
+    }
+}

@@ -11,6 +11,7 @@ use crate::record::Record;
 
 /// What happens to a node.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[allow(missing_docs)] // The fields say it by their names and types.
 pub enum Input {
     /// A client asks.
     Call { call: CallId, request: Request },
@@ -70,6 +71,7 @@ pub struct HomePiece {
 
 /// What the host must do. Each variant with a token is answered by [`Input::Done`] with the [`Outcome`] named here.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[allow(missing_docs)] // The fields say it by their names and types.
 pub enum Effect {
     /// Answer the client.
     Reply { call: CallId, reply: Reply },
@@ -126,24 +128,60 @@ pub enum Effect {
 #[allow(missing_docs)] // The field names say it: paths below home.
 pub enum HomeChange {
     /// Make a file, private to its owner until its attributes are set. An existing one is taken over and emptied (`O_TRUNC`).
-    MakeFile { path: HomePath },
-    MakeDir { path: HomePath },
-    SymLink { path: HomePath, target: Name },
+    MakeFile {
+        path: HomePath,
+    },
+    MakeDir {
+        path: HomePath,
+    },
+    SymLink {
+        path: HomePath,
+        target: Name,
+    },
     /// A fifo, socket or device node.
-    MakeNode { path: HomePath, kind: Kind, rdev: u32 },
-    Link { from: HomePath, to: HomePath },
+    MakeNode {
+        path: HomePath,
+        kind: Kind,
+        rdev: u32,
+    },
+    Link {
+        from: HomePath,
+        to: HomePath,
+    },
     /// Remove a name; with `keep`, the file stays readable under that inode number until `ForgetHome`.
-    Unlink { path: HomePath, keep: Option<Ino> },
-    RemoveDir { path: HomePath },
+    Unlink {
+        path: HomePath,
+        keep: Option<Ino>,
+    },
+    RemoveDir {
+        path: HomePath,
+    },
     /// Rename, replacing what stands at `to`. With `again`, a missing `from` counts as done if `to` exists.
-    Rename { from: HomePath, to: HomePath, again: bool },
-    Truncate { ino: Ino, path: HomePath, size: u64 },
+    Rename {
+        from: HomePath,
+        to: HomePath,
+        again: bool,
+    },
+    Truncate {
+        ino: Ino,
+        path: HomePath,
+        size: u64,
+    },
     /// Set mode, owner and times; not following a symlink. A change of owner that is not permitted is an error only if the owner differs.
-    SetAttr { path: HomePath, kind: Kind, mode: u16, uid: u32, gid: u32, atime_ns: i64, mtime_ns: i64 },
+    SetAttr {
+        path: HomePath,
+        kind: Kind,
+        mode: u16,
+        uid: u32,
+        gid: u32,
+        atime_ns: i64,
+        mtime_ns: i64,
+    },
 }
 
 /// What became of an effect.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[allow(missing_docs)] // The fields say it by their names and types.
 pub enum Outcome {
     /// It is done.
     Done,

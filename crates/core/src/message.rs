@@ -12,6 +12,7 @@ use crate::id::{HomePath, Ino, Name};
 
 /// What a client asks.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[allow(missing_docs)] // The fields say it by their names and types.
 pub enum Request {
     /// The entry `name` of directory `parent`. Counts one reference on the inode, until [`Request::Forget`]. Answer: `Entry`.
     Lookup { parent: Ino, name: Name },
@@ -76,6 +77,7 @@ pub enum RenameMode {
 
 /// What a server answers.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[allow(missing_docs)] // The fields say it by their names and types.
 pub enum Reply {
     /// Done; nothing to tell.
     Done,

@@ -10,6 +10,7 @@ use crate::id::{Ino, Lsn, MemorySlot, Name, Position, SegmentId, SsdSlot};
 
 /// One record.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[allow(missing_docs)] // The fields say it by their names and types.
 pub enum Record {
     /// A segment begins to be filled; whatever held its slots before holds nothing that is needed.
     SegmentOpened { segment: SegmentId, slot: SsdSlot, memory: Option<MemorySlot> },
@@ -17,6 +18,8 @@ pub enum Record {
     SegmentSpilled { segment: SegmentId },
     /// Bytes of a file stand in the log.
     Data(DataRecord),
+    /// Of a record's bytes, those from `skip` on, `len` in number, stand in the log; the others were overwritten or cut off.
+    DataPart { data: DataRecord, skip: u32, len: u32 },
     /// Bytes were moved within the log: pieces of `from` within the record now stand in `to`.
     Moved { from: SegmentId, data: DataRecord },
     /// The pieces of the range that are not newer than `lsn` are home, durable and compared.

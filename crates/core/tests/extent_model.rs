@@ -6,8 +6,17 @@ use forebay_core::extent::{ExtentMap, Piece};
 use forebay_core::id::{Lsn, SegmentId};
 use proptest::prelude::*;
 
-/// Bytes of the file under test.
-const FILE_BYTES: u64 = 96;
+/// A file so small that writes often meet.
+const SMALL: Size = Size { file_bytes: 96, write_bytes_max: 48 };
+/// A file with room for so many pieces that the map holds them in many leaves.
+const LARGE: Size = Size { file_bytes: 4096, write_bytes_max: 16 };
+
+#[derive(Clone, Copy)]
+struct Size {
+    file_bytes: u64,
+    write_bytes_max: u64,
+}
+
 /// A write's place in its segment: its file offset plus a multiple of this, so that neighbours often continue each other.
 const PLACE_STEP: u32 = 1000;
 
@@ -32,23 +41,21 @@ fn all_bytes<'a>(pieces: impl IntoIterator<Item = &'a Piece>) -> Vec<Byte> {
     bytes
 }
 
-#[derive(Default)]
 struct Model {
     bytes: Vec<Option<Byte>>,
 }
 
 impl Model {
-    fn new() -> Self {
-        Model { bytes: vec![None; FILE_BYTES as usize] }
+    fn new(size: Size) -> Self {
+        Model { bytes: vec![None; size.file_bytes as usize] }
     }
 
     fn within(&mut self, range: Range<u64>) -> impl Iterator<Item = &mut Option<Byte>> {
-        let end = range.end.min(FILE_BYTES) as usize;
-        self.bytes[(range.start as usize).min(end)..end].iter_mut()
+        self.bytes[range.start as usize..range.end as usize].iter_mut()
     }
 
     fn present(&self, range: Range<u64>) -> Vec<Byte> {
-        self.bytes.iter().flatten().filter(|b| range.contains(&b.offset)).copied().collect()
+        self.bytes[range.start as usize..range.end as usize].iter().flatten().copied().collect()
     }
 
     /// Returns the bytes removed and the bytes refused.
@@ -94,6 +101,13 @@ impl Model {
     }
 }
 
+/// Names the first byte that differs: a whole file is too long to read.
+fn assert_same(found: &[Byte], expected: &[Byte], what: &str) {
+    let first = found.iter().zip(expected).position(|(a, b)| a != b).unwrap_or(found.len().min(expected.len()));
+    let (wrong, right) = (found.get(first), expected.get(first));
+    assert_eq!(wrong, right, "{what}: byte {first} of {} found, {} expected", found.len(), expected.len());
+}
+
 #[derive(Clone, Debug)]
 enum Op {
     Insert(Piece),
@@ -103,34 +117,39 @@ enum Op {
     Relocate { range: Range<u64>, lsn: Lsn, from: (SegmentId, u32), to: (SegmentId, u32) },
 }
 
-fn range() -> impl Strategy<Value = Range<u64>> {
-    (0..FILE_BYTES, 0..=FILE_BYTES / 2).prop_map(|(start, len)| start..(start + len).min(FILE_BYTES))
+fn range(Size { file_bytes, .. }: Size, bytes_max: u64) -> impl Strategy<Value = Range<u64>> {
+    (0..file_bytes, 0..=bytes_max).prop_map(move |(start, len)| start..(start + len).min(file_bytes))
+}
+
+/// A range to read, remove or mark: mostly as short as a write, sometimes up to the whole file.
+fn any_range(size: Size) -> impl Strategy<Value = Range<u64>> {
+    prop_oneof![4 => range(size, size.write_bytes_max), 1 => range(size, size.file_bytes)]
 }
 
 fn lsn() -> impl Strategy<Value = Lsn> {
-    (1..12u64).prop_map(Lsn)
+    prop_oneof![Just(1), 1..12u64].prop_map(Lsn)
 }
 
 fn place(offset: u64) -> impl Strategy<Value = (SegmentId, u32)> {
-    (1..4u64, 0..3u32).prop_map(move |(segment, step)| (SegmentId(segment), offset as u32 + step * PLACE_STEP))
+    (1..4u64, prop_oneof![Just(0), 0..3u32]).prop_map(move |(segment, step)| (SegmentId(segment), offset as u32 + step * PLACE_STEP))
 }
 
-fn piece() -> impl Strategy<Value = Piece> {
-    (range(), lsn(), any::<bool>()).prop_flat_map(|(range, lsn, dirty)| {
+fn piece(size: Size) -> impl Strategy<Value = Piece> {
+    (range(size, size.write_bytes_max), lsn(), any::<bool>()).prop_flat_map(|(range, lsn, dirty)| {
         let (offset, len) = (range.start, (range.end - range.start) as u32);
         place(offset).prop_map(move |(segment, segment_offset)| Piece { offset, len, segment, segment_offset, lsn, dirty })
     })
 }
 
-fn op() -> impl Strategy<Value = Op> {
-    let relocate = (range(), lsn()).prop_flat_map(|(range, lsn)| {
+fn op(size: Size) -> impl Strategy<Value = Op> {
+    let relocate = (any_range(size), lsn()).prop_flat_map(|(range, lsn)| {
         (place(range.start), place(range.start)).prop_map(move |(from, to)| Op::Relocate { range: range.clone(), lsn, from, to })
     });
     prop_oneof![
-        6 => piece().prop_map(Op::Insert),
-        2 => piece().prop_map(Op::InsertGaps),
-        1 => range().prop_map(Op::Remove),
-        3 => (range(), lsn()).prop_map(|(range, upto)| Op::MarkClean(range, upto)),
+        6 => piece(size).prop_map(Op::Insert),
+        2 => piece(size).prop_map(Op::InsertGaps),
+        1 => any_range(size).prop_map(Op::Remove),
+        3 => (any_range(size), lsn()).prop_map(|(range, upto)| Op::MarkClean(range, upto)),
         3 => relocate,
     ]
 }
@@ -140,16 +159,18 @@ fn apply(op: &Op, map: &mut ExtentMap, model: &mut Model) {
     match op {
         Op::Insert(piece) => {
             map.insert(*piece, &mut first, &mut second);
-            assert_eq!((all_bytes(&first), all_bytes(&second)), model.insert(piece), "(removed, refused)");
+            let (removed, refused) = model.insert(piece);
+            assert_same(&all_bytes(&first), &removed, "removed");
+            assert_same(&all_bytes(&second), &refused, "refused");
         }
         Op::InsertGaps(piece) => {
             map.insert_gaps(*piece, &mut first);
-            assert_eq!(all_bytes(&first), model.insert_gaps(piece), "inserted");
+            assert_same(&all_bytes(&first), &model.insert_gaps(piece), "inserted");
         }
         Op::Remove(range) => {
             map.remove(range.clone(), &mut first);
             let removed: Vec<Byte> = model.within(range.clone()).filter_map(Option::take).collect();
-            assert_eq!(all_bytes(&first), removed, "removed");
+            assert_same(&all_bytes(&first), &removed, "removed");
         }
         Op::MarkClean(range, upto) => {
             assert_eq!(map.mark_clean(range.clone(), *upto), model.mark_clean(range.clone(), *upto));
@@ -166,7 +187,7 @@ fn apply(op: &Op, map: &mut ExtentMap, model: &mut Model) {
 fn check_whole(map: &ExtentMap, model: &Model) {
     let pieces: Vec<Piece> = map.iter().collect();
     let unsorted: Vec<Byte> = pieces.iter().flat_map(bytes_of).collect();
-    assert_eq!(unsorted, model.present(0..FILE_BYTES));
+    assert_same(&unsorted, &model.present(0..model.bytes.len() as u64), "the walk");
     for pair in pieces.windows(2) {
         let adjacent = pair[0].end() == pair[1].offset
             && pair[0].segment_offset + pair[0].len == pair[1].segment_offset
@@ -183,7 +204,7 @@ fn check_whole(map: &ExtentMap, model: &Model) {
 fn check_range(map: &ExtentMap, model: &Model, range: Range<u64>) {
     let present = model.present(range.clone());
     let overlapping: Vec<Piece> = map.overlapping(range.clone()).collect();
-    assert_eq!(overlapping.iter().flat_map(bytes_of).collect::<Vec<_>>(), present, "overlapping {range:?}");
+    assert_same(&overlapping.iter().flat_map(bytes_of).collect::<Vec<_>>(), &present, "overlapping");
     assert!(overlapping.iter().all(|p| p.len > 0));
 
     let gaps: Vec<Range<u64>> = map.gaps(range.clone()).collect();
@@ -193,48 +214,101 @@ fn check_range(map: &ExtentMap, model: &Model, range: Range<u64>) {
     assert_eq!(gaps.into_iter().flatten().collect::<Vec<_>>(), absent, "gaps in {range:?}");
 
     let first_dirty = map.first_dirty(range.start);
-    let expected = model.present(range.start..FILE_BYTES).into_iter().find(|b| b.dirty);
+    let expected = model.present(range.start..model.bytes.len() as u64).into_iter().find(|b| b.dirty);
     assert_eq!(first_dirty.and_then(|p| bytes_of(&p).next()), expected, "first dirty from {}", range.start);
     if let Some(piece) = first_dirty {
-        assert_eq!(bytes_of(&piece).collect::<Vec<_>>(), model.present(piece.offset..piece.end()));
+        assert_same(&bytes_of(&piece).collect::<Vec<_>>(), &model.present(piece.offset..piece.end()), "first dirty");
         let whole = map.iter().find(|p| p.end() > piece.offset).expect("a piece of the map");
         assert_eq!(whole.end(), piece.end(), "first_dirty gives a piece to its end");
     }
+}
+
+fn agree(size: Size, first: &[Piece], ops: &[(Op, Range<u64>)]) {
+    let (mut map, mut model) = (ExtentMap::new(), Model::new(size));
+    for piece in first {
+        apply(&Op::Insert(*piece), &mut map, &mut model);
+    }
+    for (op, range) in ops {
+        apply(op, &mut map, &mut model);
+        check_whole(&map, &model);
+        check_range(&map, &model, range.clone());
+    }
+}
+
+/// What keeps the neighbours of [`filling`] apart.
+#[derive(Clone, Copy, Debug)]
+enum Apart {
+    /// Their places: nothing makes one piece of them.
+    Places,
+    /// Every other one is clean: marking the others makes them one piece.
+    Dirt,
+    /// Every other one is in another segment: moving it makes them one piece.
+    Segments,
+}
+
+/// Writes of a few bytes each, in one direction or the other, that fill a file.
+fn filling(size: Size) -> impl Strategy<Value = Vec<Piece>> {
+    let apart = prop_oneof![Just(Apart::Places), Just(Apart::Dirt), Just(Apart::Segments)];
+    (1..8u32, any::<bool>(), any::<bool>(), apart).prop_map(move |(len, ascending, dirty, apart)| {
+        let write = |i: u64| {
+            let (offset, other) = (i * u64::from(len), i % 2 == 1);
+            let piece = Piece { offset, len, segment: SegmentId(1), segment_offset: offset as u32, lsn: Lsn(1), dirty };
+            match apart {
+                Apart::Places => Piece { segment_offset: 0, ..piece },
+                Apart::Dirt => Piece { dirty: other, ..piece },
+                Apart::Segments => Piece { segment: SegmentId(1 + u64::from(other)), ..piece },
+            }
+        };
+        let count = size.file_bytes / u64::from(len);
+        if ascending { (0..count).map(write).collect() } else { (0..count).rev().map(write).collect() }
+    })
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn agrees_with_the_model(ops in prop::collection::vec((op(), range()), 1..120)) {
-        let (mut map, mut model) = (ExtentMap::new(), Model::new());
-        for (op, range) in &ops {
-            apply(op, &mut map, &mut model);
-            check_whole(&map, &model);
-            check_range(&map, &model, range.clone());
-        }
+    fn agrees_with_the_model(ops in prop::collection::vec((op(SMALL), any_range(SMALL)), 1..120)) {
+        agree(SMALL, &[], &ops);
     }
 
     /// Whatever the order in which writes arrive, the bytes are those of the newest write (contract 7).
     #[test]
-    fn order_of_arrival_does_not_matter(ranges in prop::collection::vec(range(), 1..40), seed in any::<u64>()) {
-        let writes: Vec<Piece> = ranges.iter().zip(1u64..).map(|(range, lsn)| Piece {
-            offset: range.start,
-            len: (range.end - range.start) as u32,
-            segment: SegmentId(lsn),
-            segment_offset: 0,
-            lsn: Lsn(lsn),
-            dirty: true,
-        }).collect();
-        let mut shuffled = writes.clone();
-        shuffled.sort_by_key(|p| p.lsn.0.wrapping_add(seed).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(31).wrapping_mul(seed | 1));
-        let [in_order, out_of_order] = [writes, shuffled].map(|writes| {
+    fn order_of_arrival_does_not_matter(order in arrivals()) {
+        let mut sorted = order.clone();
+        sorted.sort_by_key(|write| write.lsn);
+        let [arrived, in_order] = [order, sorted].map(|writes| {
             let mut map = ExtentMap::new();
             for write in writes {
                 map.insert(write, &mut vec![], &mut vec![]);
             }
             map.iter().collect::<Vec<_>>()
         });
-        prop_assert_eq!(in_order, out_of_order);
+        prop_assert_eq!(arrived, in_order);
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn agrees_with_the_model_when_large(
+        first in filling(LARGE),
+        ops in prop::collection::vec((op(LARGE), any_range(LARGE)), 1..400),
+    ) {
+        agree(LARGE, &first, &ops);
+    }
+}
+
+fn arrivals() -> impl Strategy<Value = Vec<Piece>> {
+    let ranges = prop::collection::vec(range(SMALL, SMALL.write_bytes_max), 1..40);
+    let write = |(range, lsn): (Range<u64>, u64)| Piece {
+        offset: range.start,
+        len: (range.end - range.start) as u32,
+        segment: SegmentId(lsn),
+        segment_offset: 0,
+        lsn: Lsn(lsn),
+        dirty: true,
+    };
+    ranges.prop_map(move |ranges| ranges.into_iter().zip(1..).map(write).collect::<Vec<_>>()).prop_shuffle()
 }

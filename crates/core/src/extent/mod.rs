@@ -4,9 +4,13 @@
 //! or split (S-10). The map is ordered by file offset, so that a flush is a walk in file order (S-11). Neighbours that are one piece
 //! in truth (adjacent in the file and in the log, same write, same state) are always stored as one.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+mod leaf;
+mod pieces;
+
 use alloc::vec::Vec;
 use core::ops::Range;
+
+use pieces::Pieces;
 
 use crate::id::{Lsn, SegmentId};
 
@@ -56,28 +60,10 @@ impl Piece {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Value {
-    segment: SegmentId,
-    lsn: Lsn,
-    segment_offset: u32,
-    len: u32,
-    dirty: bool,
-}
-
 /// An ordered map of the pieces of one file; see the head of this file.
 #[derive(Default, Debug, Clone)]
 pub struct ExtentMap {
-    pieces: BTreeMap<u64, Value>,
-    /// Offsets of the dirty pieces: a flush must not walk over what is clean.
-    dirty: BTreeSet<u64>,
-    bytes: u64,
-    dirty_bytes: u64,
-}
-
-fn piece(offset: u64, value: &Value) -> Piece {
-    let Value { segment, lsn, segment_offset, len, dirty } = *value;
-    Piece { offset, len, segment, segment_offset, lsn, dirty }
+    pieces: Pieces,
 }
 
 impl ExtentMap {
@@ -88,7 +74,7 @@ impl ExtentMap {
 
     /// Whether no byte of the file is in the map.
     pub fn is_empty(&self) -> bool {
-        self.pieces.is_empty()
+        self.pieces.len() == 0
     }
 
     /// Pieces in the map.
@@ -98,29 +84,28 @@ impl ExtentMap {
 
     /// Bytes in the map. O(1).
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.pieces.bytes()
     }
 
     /// Bytes in the map that are not yet home. O(1).
     pub fn dirty_bytes(&self) -> u64 {
-        self.dirty_bytes
+        self.pieces.dirty_bytes()
     }
 
     /// Inserts a piece: parts covered by pieces with a strictly newer `Lsn` are kept, everything else is replaced. Each old part
     /// that lost its place is appended to `removed`; each part of the new piece that was not taken is appended to `refused`.
     pub fn insert(&mut self, piece: Piece, removed: &mut Vec<Piece>, refused: &mut Vec<Piece>) {
+        if piece.len == 0 || self.pieces.replace_in_leaf(piece, |old| removed.push(old)) {
+            return;
+        }
         let mut from = piece.offset;
         let refused_before = refused.len();
         refused.extend(self.overlapping(piece.range()).filter(|old| old.lsn > piece.lsn).map(|old| piece.clip(&old.range())));
         for newer in &refused[refused_before..] {
-            if from < newer.offset {
-                self.replace(piece.clip(&(from..newer.offset)), removed);
-            }
+            self.replace(&piece, from..newer.offset, removed);
             from = newer.end();
         }
-        if from < piece.end() {
-            self.replace(piece.clip(&(from..piece.end())), removed);
-        }
+        self.replace(&piece, from..piece.end(), removed);
     }
 
     /// Inserts the piece only where nothing stands (clean bytes fetched from home must not hide a write). The parts that were
@@ -129,49 +114,31 @@ impl ExtentMap {
         let inserted_before = inserted.len();
         inserted.extend(self.gaps(piece.range()).map(|gap| piece.clip(&gap)));
         for part in &inserted[inserted_before..] {
-            self.put(*part);
+            self.pieces.put(*part);
         }
     }
 
     /// Removes everything in `range`, splitting pieces at its borders; the removed parts are appended to `removed`.
     pub fn remove(&mut self, range: Range<u64>, removed: &mut Vec<Piece>) {
-        if range.is_empty() {
-            return;
-        }
-        while let Some(old) = self.reaching_beyond(range.start).filter(|old| old.offset < range.end) {
-            self.take(old);
-            if old.offset < range.start {
-                self.put_alone(old.clip(&(old.offset..range.start)));
-            }
-            if old.end() > range.end {
-                self.put_alone(old.clip(&(range.end..old.end())));
-            }
-            removed.push(old.clip(&range));
-        }
+        self.pieces.edit(range, |part| {
+            removed.push(part);
+            None
+        });
     }
 
     /// The parts that overlap `range`, clipped to it, in file order.
     pub fn overlapping(&self, range: Range<u64>) -> impl Iterator<Item = Piece> + '_ {
-        let first = self.reaching_beyond(range.start).map_or(range.end, |p| p.offset).min(range.end);
-        self.pieces
-            .range(if range.is_empty() { range.end } else { first }..range.end)
-            .map(move |(offset, value)| piece(*offset, value).clip(&range))
+        self.pieces.walk(range.start).map_while(move |piece| (piece.offset < range.end && !range.is_empty()).then(|| piece.clip(&range)))
     }
 
     /// All pieces in file order.
     pub fn iter(&self) -> impl Iterator<Item = Piece> + '_ {
-        self.pieces.iter().map(|(offset, value)| piece(*offset, value))
+        self.pieces.walk(0)
     }
 
     /// The first dirty piece that begins at `from` or reaches beyond it, clipped so that it begins at `from` or behind.
     pub fn first_dirty(&self, from: u64) -> Option<Piece> {
-        if let Some(here) = self.reaching_beyond(from)
-            && here.dirty
-        {
-            return Some(here.clip(&(from..u64::MAX)));
-        }
-        let offset = *self.dirty.range(from..).next()?;
-        Some(piece(offset, &self.pieces[&offset]))
+        self.pieces.first_dirty(from).map(|piece| piece.clip(&(from..u64::MAX)))
     }
 
     /// The parts of `range` where nothing stands, in file order.
@@ -194,17 +161,9 @@ impl ExtentMap {
 
     /// Marks clean all parts within `range` that are not newer than `upto`. Returns the bytes that were dirty before.
     pub fn mark_clean(&mut self, range: Range<u64>, upto: Lsn) -> u64 {
-        let mut made_clean = 0;
-        let mut from = range.start;
-        while let Some(dirty) = self.first_dirty(from).filter(|p| p.offset < range.end) {
-            let part = dirty.clip(&range);
-            if part.lsn <= upto {
-                self.exchange(part, Piece { dirty: false, ..part });
-                made_clean += u64::from(part.len);
-            }
-            from = part.end();
-        }
-        made_clean
+        let dirty_bytes_before = self.dirty_bytes();
+        self.pieces.edit_dirty(range, |part| Some(Piece { dirty: part.dirty && part.lsn > upto, ..part }));
+        dirty_bytes_before - self.dirty_bytes()
     }
 
     /// Gives a new place to the parts of `range` that still stand where a copy was made from: in segment `from`, with exactly this
@@ -219,85 +178,24 @@ impl ExtentMap {
         to_offset_of_range_start: u32,
     ) -> u64 {
         let mut moved = 0;
-        let mut at = range.start;
-        while at < range.end
-            && let Some(old) = self.reaching_beyond(at).filter(|p| p.offset < range.end)
-        {
-            let part = old.clip(&(at..range.end));
-            let delta = part.offset - range.start;
+        let start = range.start;
+        self.pieces.edit(range, |part| {
+            let delta = part.offset - start;
             let copied_from = u64::from(from_offset_of_range_start) + delta;
-            if part.lsn == lsn && part.segment == from && u64::from(part.segment_offset) == copied_from {
-                let segment_offset = to_offset_of_range_start + delta as u32;
-                self.exchange(part, Piece { segment: to, segment_offset, ..part });
-                moved += u64::from(part.len);
+            if part.lsn != lsn || part.segment != from || u64::from(part.segment_offset) != copied_from {
+                return Some(part);
             }
-            at = part.end();
-        }
+            moved += u64::from(part.len);
+            Some(Piece { segment: to, segment_offset: to_offset_of_range_start + delta as u32, ..part })
+        });
         moved
     }
 
-    /// The first piece whose end lies behind `offset`.
-    fn reaching_beyond(&self, offset: u64) -> Option<Piece> {
-        let before = self.pieces.range(..=offset).next_back().map(|(o, v)| piece(*o, v)).filter(|p| p.end() > offset);
-        before.or_else(|| self.pieces.range(offset..).next().map(|(o, v)| piece(*o, v)))
-    }
-
-    fn replace(&mut self, piece: Piece, removed: &mut Vec<Piece>) {
-        self.remove(piece.range(), removed);
-        self.put(piece);
-    }
-
-    /// Puts `new` in the place of `part`, which is a part of one piece of the map and has the same range.
-    fn exchange(&mut self, part: Piece, new: Piece) {
-        let whole = self.reaching_beyond(part.offset).unwrap_or(part);
-        self.take(whole);
-        if whole.offset < part.offset {
-            self.put_alone(whole.clip(&(whole.offset..part.offset)));
-        }
-        if whole.end() > part.end() {
-            self.put_alone(whole.clip(&(part.end()..whole.end())));
-        }
-        self.put(new);
-    }
-
-    /// Puts a piece where nothing stands, as one with the neighbours that it continues.
-    fn put(&mut self, mut new: Piece) {
-        if new.len == 0 {
-            return;
-        }
-        if let Some(before) = self.pieces.range(..new.offset).next_back().map(|(o, v)| piece(*o, v))
-            && before.continues_in(&new)
-        {
-            self.take(before);
-            new = Piece { len: before.len + new.len, ..before };
-        }
-        if let Some(value) = self.pieces.get(&new.end()) {
-            let after = piece(new.end(), value);
-            if new.continues_in(&after) {
-                self.take(after);
-                new.len += after.len;
-            }
-        }
-        self.put_alone(new);
-    }
-
-    fn put_alone(&mut self, new: Piece) {
-        let Piece { offset, len, segment, segment_offset, lsn, dirty } = new;
-        let old = self.pieces.insert(offset, Value { segment, lsn, segment_offset, len, dirty });
-        debug_assert!(old.is_none(), "two pieces at {offset}");
-        self.bytes += u64::from(len);
-        if dirty {
-            self.dirty.insert(offset);
-            self.dirty_bytes += u64::from(len);
-        }
-    }
-
-    fn take(&mut self, old: Piece) {
-        self.pieces.remove(&old.offset);
-        self.bytes -= u64::from(old.len);
-        if old.dirty {
-            self.dirty.remove(&old.offset);
-            self.dirty_bytes -= u64::from(old.len);
+    /// Puts the part of `new` within `range` in the place of whatever stands there.
+    fn replace(&mut self, new: &Piece, range: Range<u64>, removed: &mut Vec<Piece>) {
+        if !range.is_empty() {
+            self.remove(range.clone(), removed);
+            self.pieces.put(new.clip(&range));
         }
     }
 }

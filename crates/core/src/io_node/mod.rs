@@ -1,0 +1,213 @@
+//! The I/O node's books: which bytes of which file stand where in the log, by chunk, and what of them is dirty.
+//!
+//! The decisions that use these books are in [`crate::node`]; here they are only kept in step with each other: the index of each file,
+//! the live bytes of each segment, the resident bytes of each chunk and the replacement policy's view of the chunks.
+
+mod file;
+mod segments;
+
+pub use file::{Fetch, FileData, Transfer};
+pub use segments::{LogRecord, Segment, Segments, Space};
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use crate::config::NodeConfig;
+use crate::extent::Piece;
+use crate::id::{ChunkId, Ino, Lsn};
+use crate::policy::replacement::{self, Replacement};
+
+/// Chunks remembered as swapped out, to tell a first read from a repeated one; beyond it the oldest inodes' are forgotten.
+const SWAPPED_MAX: usize = 1 << 20;
+
+/// The books of the I/O node.
+pub struct IoNode {
+    chunk_bytes: u64,
+    /// Files with bytes in the buffer or something under way.
+    pub files: BTreeMap<Ino, FileData>,
+    /// The log.
+    pub segments: Segments,
+    /// Resident bytes of each chunk that has any.
+    chunks: BTreeMap<ChunkId, u32>,
+    policy: Box<dyn Replacement>,
+    swapped: BTreeSet<ChunkId>,
+    /// Dirty bytes in all.
+    pub dirty_bytes: u64,
+    /// Live bytes above which chunks are swapped out.
+    pub live_bytes_max: u64,
+    removed: Vec<Piece>,
+}
+
+impl IoNode {
+    /// Books of an empty buffer.
+    pub fn new(config: &NodeConfig) -> IoNode {
+        let live_bytes_max = live_bytes_max(config);
+        IoNode {
+            chunk_bytes: u64::from(config.chunk_bytes),
+            files: BTreeMap::new(),
+            segments: Segments::new(config.segment_bytes, config.segments_max, config.memory_segments_max),
+            chunks: BTreeMap::new(),
+            policy: replacement::new(config.replacement, live_bytes_max / u64::from(config.chunk_bytes)),
+            swapped: BTreeSet::new(),
+            dirty_bytes: 0,
+            live_bytes_max,
+            removed: Vec::new(),
+        }
+    }
+
+    /// The chunk that holds a byte.
+    pub fn chunk_of(&self, ino: Ino, offset: u64) -> ChunkId {
+        ChunkId { ino, index: offset / self.chunk_bytes }
+    }
+
+    /// The bytes of a chunk.
+    pub fn chunk_range(&self, chunk: ChunkId) -> Range<u64> {
+        chunk.index * self.chunk_bytes..(chunk.index + 1) * self.chunk_bytes
+    }
+
+    fn chunks_of(&self, ino: Ino, range: &Range<u64>) -> impl Iterator<Item = ChunkId> + use<> {
+        let (first, end) = (range.start / self.chunk_bytes, range.end.div_ceil(self.chunk_bytes));
+        (first..end.max(first)).map(move |index| ChunkId { ino, index })
+    }
+
+    /// The file's books, made when missing.
+    pub fn file_mut(&mut self, ino: Ino) -> &mut FileData {
+        self.files.entry(ino).or_default()
+    }
+
+    /// Enters a dirty piece; what it covers and is older leaves the index. Refused where something newer stands.
+    pub fn insert_dirty(&mut self, ino: Ino, piece: Piece) {
+        let mut removed = core::mem::take(&mut self.removed);
+        let mut refused = Vec::new();
+        let file = self.files.entry(ino).or_default();
+        let dirty_before = file.extents.dirty_bytes();
+        self.touch(ino, &(piece.offset..piece.end()));
+        self.segments.add_live(piece.segment, piece.len);
+        self.account(ino, &piece, true);
+        let file = self.files.entry(ino).or_default();
+        file.extents.insert(piece, &mut removed, &mut refused);
+        self.dirty_bytes = self.dirty_bytes + file.extents.dirty_bytes() - dirty_before;
+        for old in removed.drain(..).chain(refused) {
+            self.segments.sub_live(old.segment, old.len);
+            self.account(ino, &old, false);
+        }
+        self.removed = removed;
+    }
+
+    /// Enters bytes fetched from home where nothing else stands.
+    pub fn insert_clean(&mut self, ino: Ino, piece: Piece) {
+        let mut inserted = Vec::new();
+        self.file_mut(ino).extents.insert_gaps(piece, &mut inserted);
+        for part in inserted {
+            self.segments.add_live(part.segment, part.len);
+            self.account(ino, &part, true);
+        }
+    }
+
+    /// Removes a range of a file from the buffer: truncated, unlinked or swapped out.
+    pub fn remove(&mut self, ino: Ino, range: Range<u64>) {
+        let mut removed = core::mem::take(&mut self.removed);
+        if let Some(file) = self.files.get_mut(&ino) {
+            let dirty_before = file.extents.dirty_bytes();
+            file.extents.remove(range, &mut removed);
+            self.dirty_bytes = self.dirty_bytes + file.extents.dirty_bytes() - dirty_before;
+        }
+        for old in removed.drain(..) {
+            self.segments.sub_live(old.segment, old.len);
+            self.account(ino, &old, false);
+        }
+        self.removed = removed;
+    }
+
+    /// Marks pieces clean that are home.
+    pub fn mark_clean(&mut self, ino: Ino, range: Range<u64>, upto: Lsn) {
+        if let Some(file) = self.files.get_mut(&ino) {
+            self.dirty_bytes -= file.extents.mark_clean(range, upto);
+        }
+    }
+
+    /// An access to chunks that may be resident, for the policy.
+    pub fn touch(&mut self, ino: Ino, range: &Range<u64>) {
+        for chunk in self.chunks_of(ino, range) {
+            if self.chunks.contains_key(&chunk) {
+                self.policy.on_access(chunk);
+            }
+        }
+    }
+
+    /// Adds or removes a piece's bytes in the books of its chunks.
+    fn account(&mut self, ino: Ino, piece: &Piece, add: bool) {
+        for chunk in self.chunks_of(ino, &(piece.offset..piece.end())) {
+            let range = self.chunk_range(chunk);
+            let bytes = (piece.end().min(range.end) - piece.offset.max(range.start)) as u32;
+            if add {
+                let resident = self.chunks.entry(chunk).or_insert(0);
+                if *resident == 0 {
+                    self.policy.on_insert(chunk);
+                }
+                *resident += bytes;
+            } else if let Some(resident) = self.chunks.get_mut(&chunk) {
+                *resident -= bytes;
+                if *resident == 0 {
+                    self.chunks.remove(&chunk);
+                    self.policy.on_remove(chunk);
+                }
+            }
+        }
+    }
+
+    /// The chunk to swap out next: a clean one if there is one among the policy's candidates, else a dirty one.
+    pub fn victim(&mut self) -> Option<(ChunkId, bool)> {
+        let (files, chunk_bytes) = (&self.files, self.chunk_bytes);
+        let range = |chunk: ChunkId| chunk.index * chunk_bytes..(chunk.index + 1) * chunk_bytes;
+        let is_dirty = |chunk: ChunkId| {
+            let dirty = files.get(&chunk.ino).and_then(|f| f.extents.first_dirty(range(chunk).start));
+            dirty.is_some_and(|p| p.offset < range(chunk).end)
+        };
+        if let Some(chunk) = self.policy.victim(&mut |chunk| !is_dirty(chunk)) {
+            return Some((chunk, false));
+        }
+        let idle = |chunk: ChunkId| files.get(&chunk.ino).is_none_or(|f| !f.swapping.contains(&chunk.index));
+        self.policy.victim(&mut |chunk| idle(chunk)).map(|chunk| (chunk, true))
+    }
+
+    /// Swaps a clean chunk out.
+    pub fn swap_out(&mut self, chunk: ChunkId) {
+        // The policy hears of an eviction, not of a removal: it may remember what it evicted.
+        self.policy.on_evict(chunk);
+        self.chunks.remove(&chunk);
+        let range = self.chunk_range(chunk);
+        if let Some(file) = self.files.get_mut(&chunk.ino) {
+            file.extents.remove(range, &mut self.removed);
+        }
+        for old in core::mem::take(&mut self.removed) {
+            self.segments.sub_live(old.segment, old.len);
+            // A piece may reach into the neighbours only if the index did not split it: it does at the borders of the range.
+            debug_assert!(self.chunk_of(chunk.ino, old.offset) == chunk && self.chunk_of(chunk.ino, old.end() - 1) == chunk);
+        }
+        if self.swapped.len() >= SWAPPED_MAX {
+            self.swapped.pop_first();
+        }
+        self.swapped.insert(chunk);
+    }
+
+    /// Whether the chunk had been in the buffer and was swapped out.
+    pub fn was_swapped(&self, chunk: ChunkId) -> bool {
+        self.swapped.contains(&chunk)
+    }
+
+    /// Drops the books of a file of `size` bytes that holds nothing and has nothing under way.
+    pub fn forget_if_idle(&mut self, ino: Ino, size: u64) {
+        if self.files.get(&ino).is_some_and(|f| f.is_idle(size)) {
+            self.files.remove(&ino);
+        }
+    }
+}
+
+/// The log needs slack to be emptied segment by segment: two segments and an eighth of the rest are never live.
+fn live_bytes_max(config: &NodeConfig) -> u64 {
+    let usable = u64::from(config.segments_max.saturating_sub(2)) * u64::from(config.segment_bytes);
+    usable - usable / 8
+}

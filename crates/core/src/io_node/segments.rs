@@ -1,0 +1,385 @@
+//! The log's segments: which slot holds what, what is free, and when a slot may be used again.
+//!
+//! A segment is filled front to back and never written twice. It begins in memory and moves to its slot on the SSD when memory is
+//! wanted. When nothing live is left in it, its slot is *dying* until the journal has made that true for ever: a slot that never
+//! reached the SSD as soon as the records are appended, another only when they are on the medium. Otherwise a crash could bring back an
+//! older history whose bytes have been overwritten.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+use crate::effect::{LogRange, Slot};
+use crate::id::{Ino, Lsn, MemorySlot, Position, SegmentId, SsdSlot};
+
+/// One write's bytes within a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogRecord {
+    /// Bytes from the segment's start.
+    pub offset: u32,
+    /// Bytes.
+    pub len: u32,
+    /// The file.
+    pub ino: Ino,
+    /// Bytes from the file's start.
+    pub file_offset: u64,
+    /// The write's place in history; 0 for bytes fetched from home.
+    pub lsn: Lsn,
+    /// CRC-32C.
+    pub crc: u32,
+    /// When it was written.
+    pub time_ns: i64,
+}
+
+/// A segment in use.
+#[derive(Debug)]
+pub struct Segment {
+    /// Its place on the SSD.
+    pub slot: SsdSlot,
+    /// Its place in memory, while it has one.
+    pub memory: Option<MemorySlot>,
+    /// Bytes given out.
+    pub filled: u32,
+    /// Bytes that an index refers to.
+    pub live_bytes: u32,
+    /// Its records, by offset.
+    pub records: Vec<LogRecord>,
+    /// No more is given out.
+    pub sealed: bool,
+    /// Writes and copies into it that are not done.
+    pub writes_in_flight: u32,
+    /// Reads that refer to its present place.
+    pub pins: u32,
+    /// What stands in memory and not yet on the SSD, as a hull.
+    pub unspilled: Option<(u32, u32)>,
+    /// Spills in flight.
+    pub spills_in_flight: u32,
+    /// It is being moved to the SSD.
+    pub leaving_memory: bool,
+    /// Some of it stands on the SSD.
+    pub on_ssd: bool,
+    /// It is being emptied by the cleaner.
+    pub cleaning: bool,
+}
+
+/// All segments of the log.
+#[derive(Debug)]
+pub struct Segments {
+    /// Bytes of a segment.
+    pub segment_bytes: u32,
+    /// Segments in use.
+    pub live: BTreeMap<SegmentId, Segment>,
+    free_slots: BTreeSet<SsdSlot>,
+    free_memory: BTreeSet<MemorySlot>,
+    dying: VecDeque<Dying>,
+    active: Option<SegmentId>,
+    next_segment: u64,
+    segments_max: u32,
+    /// Bytes that indexes refer to, in all.
+    pub live_bytes: u64,
+    /// The most segments that were ever in use.
+    pub peak: u32,
+    /// Something ended since the last [`Segments::bury`] that may have been a segment's last.
+    may_be_dead: bool,
+}
+
+/// The slots of a dead segment, until what made it dead is settled.
+#[derive(Clone, Copy, Debug)]
+struct Dying {
+    slot: SsdSlot,
+    memory: Option<MemorySlot>,
+    /// The newest record when it died.
+    position: Position,
+    /// Its bytes reached the SSD: the record must be on the medium before they are overwritten.
+    needs_medium: bool,
+}
+
+/// Space in a segment, given out and to be filled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Space {
+    /// The segment.
+    pub segment: SegmentId,
+    /// The bytes.
+    pub at: LogRange,
+}
+
+impl Segments {
+    /// An empty log.
+    pub fn new(segment_bytes: u32, segments_max: u32, memory_segments_max: u32) -> Segments {
+        Segments {
+            segment_bytes,
+            live: BTreeMap::new(),
+            free_slots: (0..segments_max).map(SsdSlot).collect(),
+            free_memory: (0..memory_segments_max).map(MemorySlot).collect(),
+            dying: VecDeque::new(),
+            active: None,
+            next_segment: 1,
+            segments_max,
+            live_bytes: 0,
+            peak: 0,
+            may_be_dead: false,
+        }
+    }
+
+    /// Slots that may be used now.
+    pub fn free_count(&self) -> usize {
+        self.free_slots.len()
+    }
+
+    /// Memory slots that may be used now.
+    pub fn free_memory_count(&self) -> usize {
+        self.free_memory.len()
+    }
+
+    /// Slots that will be free when the journal has settled.
+    pub fn dying_count(&self) -> usize {
+        self.dying.len()
+    }
+
+    /// Slots that are not free.
+    pub fn used_count(&self) -> u32 {
+        self.segments_max - self.free_slots.len() as u32
+    }
+
+    /// The segment that is being filled.
+    pub fn active(&self) -> Option<SegmentId> {
+        self.active
+    }
+
+    /// Bytes that can be given out at once while `reserve` slots stay free.
+    pub fn room_bytes(&self, reserve: usize) -> u64 {
+        let left = self.active.and_then(|id| self.live.get(&id)).map_or(0, |s| self.segment_bytes - s.filled);
+        let openable = self.free_slots.len().saturating_sub(reserve).min(self.free_memory.len());
+        u64::from(left) + openable as u64 * u64::from(self.segment_bytes)
+    }
+
+    /// Gives out `len` bytes, in as many parts as there are segments touched; the ids of segments opened on the way are appended to
+    /// `opened`. The caller has asked [`Segments::room_bytes`].
+    pub fn allocate(&mut self, mut len: u32, opened: &mut Vec<SegmentId>) -> Vec<Space> {
+        let mut parts = Vec::new();
+        while len > 0 {
+            let id = match self.active {
+                Some(id) if self.live[&id].filled < self.segment_bytes => id,
+                _ => match self.open() {
+                    Some(id) => {
+                        opened.push(id);
+                        id
+                    }
+                    None => break,
+                },
+            };
+            let Some(segment) = self.live.get_mut(&id) else { break };
+            let part = len.min(self.segment_bytes - segment.filled);
+            let at = LogRange { slot: segment.place(), offset: segment.filled, len: part };
+            segment.filled += part;
+            segment.writes_in_flight += 1;
+            if segment.filled == self.segment_bytes {
+                segment.sealed = true;
+                self.active = None;
+            }
+            parts.push(Space { segment: id, at });
+            len -= part;
+        }
+        debug_assert_eq!(len, 0, "the caller asked for more room than there is");
+        parts
+    }
+
+    fn open(&mut self) -> Option<SegmentId> {
+        if self.free_memory.is_empty() {
+            return None;
+        }
+        let slot = self.free_slots.pop_first()?;
+        let memory = self.free_memory.pop_first();
+        let id = SegmentId(self.next_segment);
+        self.next_segment += 1;
+        self.live.insert(id, Segment::new(slot, memory));
+        self.active = Some(id);
+        self.peak = self.peak.max(self.used_count());
+        Some(id)
+    }
+
+    /// A write into a space is done; on failure the space stays unused.
+    pub fn written(&mut self, space: Space, record: Option<LogRecord>) {
+        let Some(segment) = self.live.get_mut(&space.segment) else { return };
+        segment.writes_in_flight -= 1;
+        self.may_be_dead = true;
+        if let Some(record) = record {
+            let at = segment.records.partition_point(|r| r.offset < record.offset);
+            segment.records.insert(at, record);
+            let (from, to) = (record.offset, record.offset + record.len);
+            if segment.memory.is_some() {
+                segment.unspilled = Some(segment.unspilled.map_or((from, to), |(f, t)| (f.min(from), t.max(to))));
+            }
+        }
+    }
+
+    /// An index refers to `len` more bytes of the segment.
+    pub fn add_live(&mut self, id: SegmentId, len: u32) {
+        if let Some(segment) = self.live.get_mut(&id) {
+            segment.live_bytes += len;
+            self.live_bytes += u64::from(len);
+        }
+    }
+
+    /// An index refers to `len` bytes less.
+    pub fn sub_live(&mut self, id: SegmentId, len: u32) {
+        if let Some(segment) = self.live.get_mut(&id) {
+            debug_assert!(segment.live_bytes >= len, "{id:?} loses more than it holds");
+            segment.live_bytes -= len;
+            self.live_bytes -= u64::from(len);
+            self.may_be_dead = true;
+        }
+    }
+
+    /// Ends full segments in which nothing is live and nothing under way; `last` is the newest journal position, which says why they are dead.
+    pub fn bury(&mut self, last: Position) {
+        if !core::mem::take(&mut self.may_be_dead) {
+            return;
+        }
+        let dead = self.live.iter().filter(|(_, s)| s.sealed && s.is_dead()).map(|(id, _)| *id).collect::<Vec<_>>();
+        for id in dead {
+            if let Some(Segment { slot, memory, on_ssd, .. }) = self.live.remove(&id) {
+                self.dying.push_back(Dying { slot, memory, position: last, needs_medium: on_ssd });
+            }
+        }
+    }
+
+    /// Frees dead slots: those that need the journal appended up to `appended`, or on the medium up to `durable`.
+    pub fn settle(&mut self, appended: Position, durable: Position) -> usize {
+        let before = self.dying.len();
+        let (free_slots, free_memory) = (&mut self.free_slots, &mut self.free_memory);
+        self.dying.retain_mut(|dead| {
+            if dead.position <= appended {
+                free_memory.extend(dead.memory.take());
+            }
+            let settled = dead.position <= if dead.needs_medium { durable } else { appended };
+            if settled {
+                free_slots.insert(dead.slot);
+            }
+            !settled
+        });
+        before - self.dying.len()
+    }
+
+    /// Whether a sync of the log would free slots.
+    pub fn sync_would_free(&self) -> bool {
+        self.dying.iter().any(|dead| dead.needs_medium)
+    }
+
+    /// The segment to move from memory to the SSD next: the oldest that is full.
+    pub fn next_to_leave_memory(&self) -> Option<SegmentId> {
+        self.live.iter().find(|(_, s)| s.memory.is_some() && s.sealed && !s.leaving_memory && s.writes_in_flight == 0).map(|(id, _)| *id)
+    }
+
+    /// Segments on their way out of memory.
+    pub fn leaving_count(&self) -> usize {
+        self.live.values().filter(|s| s.leaving_memory && s.memory.is_some()).count()
+    }
+
+    /// A spill of the segment has ended.
+    pub fn spill_done(&mut self, id: SegmentId) {
+        if let Some(segment) = self.live.get_mut(&id) {
+            segment.spills_in_flight -= 1;
+            self.may_be_dead = true;
+        }
+    }
+
+    /// The segment has left memory: its memory slot is free.
+    pub fn left_memory(&mut self, id: SegmentId) {
+        if let Some(segment) = self.live.get_mut(&id) {
+            segment.leaving_memory = false;
+            if let Some(memory) = segment.memory.take() {
+                self.free_memory.insert(memory);
+            }
+        }
+    }
+
+    /// The full segment with the least live bytes: the cheapest to empty.
+    pub fn cheapest_to_clean(&self) -> Option<SegmentId> {
+        let candidates = self.live.iter().filter(|(_, s)| s.sealed && s.writes_in_flight == 0 && s.live_bytes < self.segment_bytes);
+        candidates.filter(|(_, s)| !s.is_dead()).min_by_key(|(id, s)| (s.live_bytes, **id)).map(|(id, _)| *id)
+    }
+
+    /// The record that holds this byte of a segment.
+    pub fn record_at(&self, id: SegmentId, offset: u32) -> Option<&LogRecord> {
+        let records = &self.live.get(&id)?.records;
+        let next = records.partition_point(|r| r.offset <= offset);
+        records.get(next.checked_sub(1)?).filter(|r| offset < r.offset + r.len)
+    }
+
+    /// Where a part of a segment is now.
+    pub fn range(&self, id: SegmentId, offset: u32, len: u32) -> Option<LogRange> {
+        Some(LogRange { slot: self.live.get(&id)?.place(), offset, len })
+    }
+
+    /// A reader refers to the segment's present place, until [`Segments::unpin`].
+    pub fn pin(&mut self, id: SegmentId) {
+        if let Some(segment) = self.live.get_mut(&id) {
+            segment.pins += 1;
+        }
+    }
+
+    /// See [`Segments::pin`].
+    pub fn unpin(&mut self, id: SegmentId) {
+        if let Some(segment) = self.live.get_mut(&id) {
+            segment.pins -= 1;
+            self.may_be_dead = true;
+        }
+    }
+
+    /// Bytes of segments that have a memory slot.
+    pub fn memory_bytes(&self) -> u64 {
+        self.live.values().filter(|s| s.memory.is_some()).count() as u64 * u64::from(self.segment_bytes)
+    }
+
+    /// For recovery: a segment as the journal says it was opened. Whatever had its slots before is gone.
+    pub(crate) fn reopen(&mut self, id: SegmentId, slot: SsdSlot, memory: Option<MemorySlot>) {
+        self.live.retain(|_, s| s.slot != slot);
+        for segment in self.live.values_mut().filter(|s| memory.is_some() && s.memory == memory) {
+            segment.memory = None;
+        }
+        self.next_segment = self.next_segment.max(id.0 + 1);
+        self.live.insert(id, Segment { sealed: true, ..Segment::new(slot, memory) });
+    }
+
+    /// For recovery: computes what is free from what is in use. A slot that is not in use may hold what an older history needs, so
+    /// all of them are dying until the recovered state, at position `last`, is on the medium.
+    pub(crate) fn rebuild_free(&mut self, memory_segments_max: u32, last: Position) {
+        self.live.retain(|_, s| s.live_bytes > 0);
+        let used = self.live.values().map(|s| s.slot).collect::<BTreeSet<_>>();
+        self.free_slots.clear();
+        let unused = (0..self.segments_max).map(SsdSlot).filter(|s| !used.contains(s));
+        self.dying = unused.map(|slot| Dying { slot, memory: None, position: last, needs_medium: true }).collect();
+        let memory = self.live.values().filter_map(|s| s.memory).collect::<BTreeSet<_>>();
+        self.free_memory = (0..memory_segments_max).map(MemorySlot).filter(|m| !memory.contains(m)).collect();
+        self.peak = used.len() as u32;
+    }
+}
+
+impl Segment {
+    fn new(slot: SsdSlot, memory: Option<MemorySlot>) -> Segment {
+        Segment {
+            slot,
+            memory,
+            filled: 0,
+            live_bytes: 0,
+            records: Vec::new(),
+            sealed: false,
+            writes_in_flight: 0,
+            pins: 0,
+            unspilled: None,
+            spills_in_flight: 0,
+            leaving_memory: false,
+            on_ssd: memory.is_none(),
+            cleaning: false,
+        }
+    }
+
+    /// Where its bytes are now.
+    pub fn place(&self) -> Slot {
+        self.memory.map_or(Slot::Ssd(self.slot), Slot::Memory)
+    }
+
+    fn is_dead(&self) -> bool {
+        self.live_bytes == 0 && self.writes_in_flight == 0 && self.pins == 0 && self.spills_in_flight == 0
+    }
+}

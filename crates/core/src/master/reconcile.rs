@@ -1,0 +1,128 @@
+//! What to do at home about one divergent name.
+
+use super::{Namespace, Slot};
+use crate::id::{Ino, Name};
+
+/// The next change at home for one name. Each involves only names and inodes that no other change in flight involves.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SlotAction {
+    /// Nothing: the name is as wanted.
+    Settled,
+    /// Something else must happen first.
+    Blocked,
+    /// Make `ino` at home under this name.
+    Make { ino: Ino },
+    /// Give `ino`, which stands at home, this name too.
+    Link { ino: Ino },
+    /// Remove the occupant `ino` from this name.
+    Remove { ino: Ino },
+    /// Move `ino` at home from one name to another; a dead file at the target is replaced.
+    Move { ino: Ino, from: (Ino, Name), to: (Ino, Name) },
+}
+
+impl Namespace {
+    /// Decides about one name.
+    pub(crate) fn slot_action(&self, parent: Ino, name: &Name) -> SlotAction {
+        let slot = self.slot(parent, name);
+        if slot.current == slot.home {
+            return SlotAction::Settled;
+        }
+        if slot.busy || !self.is_home_dir(parent) {
+            return SlotAction::Blocked;
+        }
+        match (slot.home, slot.current) {
+            (Some(old), current) => self.vacate(parent, name, old, current),
+            (None, Some(ino)) => self.occupy(parent, name, ino),
+            (None, None) => SlotAction::Settled,
+        }
+    }
+
+    fn is_home_dir(&self, ino: Ino) -> bool {
+        ino == Ino::ROOT || self.inodes.get(&ino).is_some_and(|i| !i.busy && !i.home_names.is_empty())
+    }
+
+    fn is_free(&self, ino: Ino) -> bool {
+        self.inodes.get(&ino).is_some_and(|i| !i.busy)
+    }
+
+    /// The name is occupied at home by `old`, which does not belong there.
+    fn vacate(&self, parent: Ino, name: &Name, old: Ino, current: Option<Ino>) -> SlotAction {
+        if !self.is_free(old) {
+            return SlotAction::Blocked;
+        }
+        let inode = &self.inodes[&old];
+        if inode.links.is_empty() {
+            // A file that comes from elsewhere at home replaces the dead one in one step.
+            if let Some(ino) = current {
+                if let SlotAction::Move { ino, from, to } = self.occupy(parent, name, ino) {
+                    if self.can_replace(ino, old) {
+                        return SlotAction::Move { ino, from, to };
+                    }
+                }
+            }
+            let empty = inode.dir.as_ref().is_none_or(|d| d.home_count == 0);
+            return if empty { SlotAction::Remove { ino: old } } else { SlotAction::Blocked };
+        }
+        if inode.home_names.iter().any(|at| self.slot(at.0, &at.1).current == Some(old)) {
+            return SlotAction::Remove { ino: old };
+        }
+        for (to_parent, to_name) in &inode.links {
+            let to: Slot = self.slot(*to_parent, to_name);
+            let target_free = !to.busy
+                && to.home.is_none_or(|dead| self.is_free(dead) && self.inodes[&dead].links.is_empty() && self.can_replace(old, dead));
+            if target_free && self.is_home_dir(*to_parent) && !self.home_is_below(*to_parent, old) {
+                return SlotAction::Move { ino: old, from: (parent, name.clone()), to: (*to_parent, to_name.clone()) };
+            }
+        }
+        SlotAction::Blocked
+    }
+
+    /// The name is free at home (or will be replaced), and `ino` belongs there.
+    fn occupy(&self, parent: Ino, name: &Name, ino: Ino) -> SlotAction {
+        if !self.is_free(ino) {
+            return SlotAction::Blocked;
+        }
+        let inode = &self.inodes[&ino];
+        if inode.home_names.is_empty() {
+            return SlotAction::Make { ino };
+        }
+        if inode.home_names.iter().any(|at| self.slot(at.0, &at.1).current == Some(ino)) {
+            return SlotAction::Link { ino };
+        }
+        let Some(from) = inode.home_names.iter().find(|at| !self.slot(at.0, &at.1).busy && self.is_home_dir(at.0)) else {
+            return SlotAction::Blocked;
+        };
+        if self.home_is_below(parent, ino) {
+            return SlotAction::Blocked;
+        }
+        SlotAction::Move { ino, from: from.clone(), to: (parent, name.clone()) }
+    }
+
+    /// rename(2) can put `ino` over `dead`: neither is a directory (one is removed first: it may still have names at home), and nobody
+    /// reads the dead one (it is removed first too, and kept open).
+    fn can_replace(&self, ino: Ino, dead: Ino) -> bool {
+        self.inodes[&ino].dir.is_none() && self.inodes[&dead].dir.is_none() && self.inodes[&dead].opens == 0
+    }
+
+    /// Whether, at home, directory `ino` is `ancestor` or lies below it.
+    fn home_is_below(&self, mut ino: Ino, ancestor: Ino) -> bool {
+        loop {
+            if ino == ancestor {
+                return true;
+            }
+            match self.inodes.get(&ino).and_then(|i| i.home_names.first()) {
+                Some((parent, _)) => ino = *parent,
+                None => return false,
+            }
+        }
+    }
+
+    /// When nothing can move because names wait for each other in a ring: a name whose occupant can step aside.
+    pub(crate) fn ring_breaker(&self) -> Option<(Ino, Name, Ino)> {
+        self.divergent.values().find_map(|(parent, name, _)| {
+            let slot = self.slot(*parent, name);
+            let old = slot.home.filter(|old| self.is_free(*old) && !self.inodes[old].links.is_empty())?;
+            (!slot.busy && self.is_home_dir(*parent)).then(|| (*parent, name.clone(), old))
+        })
+    }
+}

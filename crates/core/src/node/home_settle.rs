@@ -1,0 +1,451 @@
+//! The way home: what may start, what was done and is not yet durable, what failed, and when a drain is over.
+//!
+//! Work at home goes through three stages. *Started*: an effect is in flight. *Applied*: home has it, perhaps only in a cache. *Settled*: a
+//! sync made it durable (and bytes were compared): only then does the journal say so and the buffer let go. A crash before that
+//! repeats the work; since everything that was applied and not settled concerns different names and inodes, each repetition
+//! meets at most its own effect.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+use super::home_data::{AttrJob, CutJob, TransferJob};
+use super::home_names::ChangeJob;
+use super::{Node, Pending};
+use crate::effect::{Effect, Outcome};
+use crate::errno::Errno;
+use crate::id::{CallId, ChunkId, HomePath, Ino, Name};
+use crate::master::{Need, Stop};
+use crate::message::{DrainFailure, DrainStep, Reply};
+use crate::time::Time;
+
+/// Applied pieces of work after which a sync is due even while more is in flight.
+const APPLIED_MAX: usize = 256;
+/// Applied bytes after which a sync is due even while more is in flight.
+const APPLIED_BYTES_MAX: u64 = 64 << 20;
+/// A failed piece of work is tried again after this many times the retry delay, at most.
+const BACKOFF_MAX: u64 = 25;
+/// Failures listed by a drain.
+const FAILURES_MAX: usize = 1000;
+
+/// What home has and a sync must make durable.
+#[derive(Debug)]
+pub(super) enum Applied {
+    Transfer(TransferJob),
+    Cut(CutJob),
+    Attr(AttrJob),
+    Change(ChangeJob),
+}
+
+/// What a failure is about.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Subject {
+    Name(Ino, Name),
+    Data(Ino),
+    Attr(Ino),
+    Sync,
+}
+
+/// A failure that is tried again.
+#[derive(Clone, Debug)]
+struct Trouble {
+    errno: Errno,
+    step: DrainStep,
+    tries: u32,
+    again_at: Time,
+}
+
+/// The books of the way home.
+#[derive(Debug, Default)]
+pub(super) struct Home {
+    /// Effects in flight that use a path of the inode.
+    users: BTreeMap<Ino, u32>,
+    /// All of these.
+    in_flight: u32,
+    /// A directory is being renamed at home, or waits for quiet to be.
+    pub barred: bool,
+    /// Questions put off meanwhile.
+    pub asks_deferred: Vec<Need>,
+    pub transfers_in_flight: u32,
+    pub changes_in_flight: u32,
+    applied: Vec<Applied>,
+    applied_bytes: u64,
+    syncing: bool,
+    /// Files to look at, by the time when.
+    queue: BTreeSet<(Time, Ino)>,
+    queued: BTreeMap<Ino, Time>,
+    /// Files that wait for something else to settle.
+    stalled: BTreeSet<Ino>,
+    /// Files newly dirty, not yet in the queue.
+    noted: BTreeSet<Ino>,
+    /// Dirty chunks that are to be swapped out.
+    pub wanted_chunks: VecDeque<ChunkId>,
+    /// Where the look through the divergent names goes on; none when there is no reason to look.
+    pub scan_from: Option<u64>,
+    /// When the next name will have rested.
+    pub names_due: Option<Time>,
+    /// The node was recovered: a change may meet its own effect of before the crash.
+    pub after_recovery: bool,
+    drains: Vec<CallId>,
+    troubles: BTreeMap<Subject, Trouble>,
+}
+
+impl Home {
+    /// An effect that uses the inode's path begins.
+    pub fn enter(&mut self, ino: Ino) {
+        *self.users.entry(ino).or_insert(0) += 1;
+        self.in_flight += 1;
+    }
+
+    /// It has ended.
+    pub fn leave(&mut self, ino: Ino) {
+        self.in_flight -= 1;
+        if let Some(count) = self.users.get_mut(&ino) {
+            *count -= 1;
+            if *count == 0 {
+                self.users.remove(&ino);
+            }
+        }
+    }
+
+    pub fn is_used(&self, ino: Ino) -> bool {
+        self.users.contains_key(&ino)
+    }
+
+    /// Nothing new may start: paths are, or will be, in motion.
+    pub fn is_barred(&self) -> bool {
+        self.barred
+    }
+
+    pub fn is_draining(&self) -> bool {
+        !self.drains.is_empty()
+    }
+
+    /// Nothing is in flight or waits for a sync.
+    pub fn is_quiet(&self) -> bool {
+        self.in_flight == 0 && self.applied.is_empty() && !self.syncing
+    }
+
+    /// A file has something to bring home.
+    pub fn note_dirty(&mut self, ino: Ino) {
+        if !self.queued.contains_key(&ino) && !self.stalled.contains(&ino) {
+            self.noted.insert(ino);
+        }
+    }
+
+    pub fn want_chunk(&mut self, chunk: ChunkId) {
+        self.wanted_chunks.push_back(chunk);
+    }
+
+    /// The inode is gone.
+    pub fn forget(&mut self, ino: Ino) {
+        self.unqueue(ino);
+        self.stalled.remove(&ino);
+        self.noted.remove(&ino);
+        self.troubles.remove(&Subject::Data(ino));
+        self.troubles.remove(&Subject::Attr(ino));
+    }
+
+    fn enqueue(&mut self, ino: Ino, at: Time) {
+        self.unqueue(ino);
+        self.queue.insert((at, ino));
+        self.queued.insert(ino, at);
+    }
+
+    fn unqueue(&mut self, ino: Ino) {
+        if let Some(at) = self.queued.remove(&ino) {
+            self.queue.remove(&(at, ino));
+        }
+    }
+
+    /// Something settled: whoever waited for it is looked at again.
+    fn stir(&mut self, now: Time) {
+        for ino in core::mem::take(&mut self.stalled) {
+            self.enqueue(ino, now);
+        }
+        self.scan_from = Some(0);
+    }
+}
+
+/// What came of looking at a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Look {
+    /// All its work is started or done.
+    Finished,
+    /// It waits for something else to settle.
+    Stalled,
+    /// The limit of transfers is reached.
+    Full,
+    /// It failed and rests until then.
+    Later(Time),
+}
+
+impl Node {
+    pub(super) fn bring_home(&mut self) {
+        self.queue_noted();
+        self.start_changes();
+        self.start_wanted_chunks();
+        self.start_files();
+        self.start_dir_attrs();
+        self.sync_home_if_due();
+        self.break_ring_or_finish_drain();
+    }
+
+    /// Work goes home without having rested: a drain wants it, or room is short.
+    pub(super) fn is_home_urgent(&self) -> bool {
+        let crowded = self.is_write_back_async() && self.io.dirty_bytes > self.io.live_bytes_max / 2;
+        self.home.is_draining() || crowded || !self.home.wanted_chunks.is_empty() || !self.room_waiters.is_empty()
+    }
+
+    fn queue_noted(&mut self) {
+        let rest = self.config.write_back_delay_ns;
+        for ino in core::mem::take(&mut self.home.noted) {
+            self.home.enqueue(ino, self.now + rest);
+        }
+    }
+
+    /// Whether the subject rests after a failure; in a drain a subject that failed too often is given up.
+    pub(super) fn rests(&self, subject: &Subject) -> Option<Time> {
+        let trouble = self.home.troubles.get(subject)?;
+        if self.home.is_draining() && trouble.tries >= self.config.drain_tries_max {
+            return Some(Time(u64::MAX));
+        }
+        (trouble.again_at > self.now).then_some(trouble.again_at)
+    }
+
+    pub(super) fn trouble(&mut self, subject: Subject, step: DrainStep, errno: Errno) {
+        self.counters.home_errors += 1;
+        let entry = self.home.troubles.entry(subject).or_insert(Trouble { errno, step, tries: 0, again_at: self.now });
+        entry.tries = entry.tries.saturating_add(1);
+        (entry.errno, entry.step) = (errno, step);
+        entry.again_at = self.now + self.config.retry_delay_ns * u64::from(entry.tries).min(BACKOFF_MAX);
+    }
+
+    pub(super) fn trouble_is_over(&mut self, subject: &Subject) {
+        self.home.troubles.remove(subject);
+    }
+
+    /// Looks at the files that are due, in the order in which they became so.
+    fn start_files(&mut self) {
+        let may_rest = !self.home.is_draining() && !(self.is_write_back_async() && self.is_home_urgent());
+        if may_rest && !self.is_write_back_async() {
+            return;
+        }
+        let mut later = Vec::new();
+        while let Some((at, ino)) = self.home.queue.first().copied() {
+            if self.home.barred || (may_rest && at > self.now) {
+                break;
+            }
+            match self.look_at_file(ino) {
+                Look::Full => break,
+                Look::Finished => self.home.unqueue(ino),
+                Look::Stalled => {
+                    self.home.unqueue(ino);
+                    self.home.stalled.insert(ino);
+                }
+                Look::Later(at) => {
+                    self.home.unqueue(ino);
+                    later.push((ino, at));
+                }
+            }
+        }
+        for (ino, at) in later {
+            if at.0 != u64::MAX {
+                self.home.enqueue(ino, at);
+            } else {
+                self.home.stalled.insert(ino);
+            }
+        }
+    }
+
+    /// Directories get their attributes when nothing in them changes any more: at the end of a drain, the deepest first.
+    fn start_dir_attrs(&mut self) {
+        let idle = self.home.is_draining() && self.home.is_quiet() && self.home.queue.is_empty() && self.home.scan_from.is_none();
+        if !idle || self.home.barred {
+            return;
+        }
+        let mut deepest = 0;
+        let mut chosen = Vec::new();
+        for ino in self.names.attr_dirty.iter().copied() {
+            let subject = Subject::Attr(ino);
+            let is_dir = self.names.inodes.get(&ino).is_some_and(|i| i.dir.is_some() && i.attr_loaded);
+            let Some(path) = self.names.home_path(ino).filter(|_| is_dir && self.rests(&subject).is_none()) else { continue };
+            let depth = if ino == Ino::ROOT { 0 } else { 1 + path.as_bytes().iter().filter(|b| **b == b'/').count() };
+            if depth > deepest {
+                chosen.clear();
+                deepest = depth;
+            }
+            if depth == deepest && chosen.len() < self.config.home_changes_max as usize {
+                chosen.push(ino);
+            }
+        }
+        for ino in chosen {
+            self.start_set_attr(ino);
+        }
+    }
+
+    pub(super) fn applied(&mut self, applied: Applied) {
+        if let Applied::Transfer(job) = &applied {
+            self.home.applied_bytes += job.range.end - job.range.start;
+        }
+        self.home.applied.push(applied);
+    }
+
+    fn sync_home_if_due(&mut self) {
+        let home = &self.home;
+        let busy = home.transfers_in_flight + home.changes_in_flight > 0;
+        let enough = home.applied.len() >= APPLIED_MAX || home.applied_bytes >= APPLIED_BYTES_MAX;
+        if home.syncing || home.applied.is_empty() || (busy && !enough) || self.rests(&Subject::Sync).is_some() {
+            return;
+        }
+        let applied = core::mem::take(&mut self.home.applied);
+        self.home.applied_bytes = 0;
+        self.home.syncing = true;
+        let mut files = BTreeMap::new();
+        let mut directories = BTreeSet::new();
+        for item in &applied {
+            match item {
+                Applied::Transfer(TransferJob { ino, path, .. }) | Applied::Cut(CutJob { ino, path, .. }) => {
+                    files.insert(*ino, path.clone());
+                }
+                Applied::Attr(job) if job.is_dir => {
+                    directories.insert(job.path.clone());
+                }
+                Applied::Attr(job) if job.is_file => {
+                    files.insert(job.ino, job.path.clone());
+                }
+                Applied::Attr(_) => {}
+                Applied::Change(job) => directories.extend(self.changed_directories(job)),
+            }
+        }
+        let token = self.expect(Pending::SyncHome(applied));
+        self.emit(Effect::SyncHome { token, files: files.into_iter().collect(), directories: directories.into_iter().collect() });
+    }
+
+    pub(super) fn sync_home_done(&mut self, applied: Vec<Applied>, result: Result<Outcome, Errno>) {
+        self.home.syncing = false;
+        if let Err(errno) = result {
+            self.trouble(Subject::Sync, DrainStep::Sync, errno);
+            for item in applied {
+                match item {
+                    // A failed sync may have lost the bytes at home: they are written again.
+                    Applied::Transfer(job) => self.transfer_failed(job, DrainStep::Sync, errno),
+                    other => self.home.applied.push(other),
+                }
+            }
+            self.home.stir(self.now);
+            return;
+        }
+        self.trouble_is_over(&Subject::Sync);
+        for item in applied {
+            match item {
+                Applied::Transfer(job) => self.compare_transfer(job),
+                Applied::Cut(job) => self.cut_settled(job),
+                Applied::Attr(job) => self.attr_settled(job),
+                Applied::Change(job) => self.change_settled(job),
+            }
+        }
+        self.home.stir(self.now);
+    }
+
+    /// Something settled outside of a sync.
+    pub(super) fn stir_home(&mut self) {
+        self.home.stir(self.now);
+    }
+
+    /// Ends the time in which nothing may start.
+    pub(super) fn unbar(&mut self) {
+        self.home.barred = false;
+        for need in core::mem::take(&mut self.home.asks_deferred) {
+            let (Need::Dir(ino) | Need::Attr(ino) | Need::Target(ino)) = need;
+            if !self.ask(need, ino) {
+                self.unpark(need, Err(Errno::ESTALE));
+            }
+        }
+        self.resume_reads();
+    }
+
+    pub(super) fn start_drain(&mut self, call: CallId) -> Result<(), Stop> {
+        if !self.home.is_draining() {
+            self.home.troubles.clear();
+            self.home.stir(self.now);
+        }
+        self.home.drains.push(call);
+        Ok(())
+    }
+
+    fn break_ring_or_finish_drain(&mut self) {
+        let home = &self.home;
+        let urgent = self.is_home_urgent();
+        let idle = home.is_quiet() && home.scan_from.is_none() && !home.barred && self.ready.is_empty();
+        if !idle || !urgent {
+            return;
+        }
+        if home.is_draining() && (!home.queue.is_empty() || !home.noted.is_empty()) {
+            return;
+        }
+        if self.break_ring() {
+            return;
+        }
+        let retrying = self.home.troubles.values().any(|t| t.tries < self.config.drain_tries_max);
+        let writing = self.io.files.values().any(|f| !f.writes.is_empty()) || !self.room_waiters.is_empty();
+        if !self.home.is_draining() || retrying || writing || self.sync.is_running() {
+            return;
+        }
+        let failures = self.drain_failures();
+        for call in core::mem::take(&mut self.home.drains) {
+            self.reply(call, Reply::Drained { failures: failures.clone() });
+        }
+        self.home.stir(self.now);
+    }
+
+    fn drain_failures(&self) -> Vec<DrainFailure> {
+        let mut failures = self.troubles(FAILURES_MAX);
+        let left = self.io.dirty_bytes > 0 || !self.names.divergent.is_empty();
+        if failures.is_empty() && left {
+            // Nothing failed and yet something is left: that must not pass for success.
+            let name = self.names.divergent.values().next().and_then(|(parent, name, _)| self.current_child(*parent, name));
+            let file = self.io.files.iter().find(|(_, f)| f.extents.dirty_bytes() > 0).and_then(|(ino, _)| self.names.current_path(*ino));
+            failures.push(DrainFailure { path: name.or(file).unwrap_or_default(), errno: Errno::EBUSY, step: DrainStep::Name });
+        }
+        if let Some(errno) = self.journal.failed {
+            failures.push(DrainFailure { path: HomePath::default(), errno, step: DrainStep::Sync });
+        }
+        failures
+    }
+
+    fn current_child(&self, parent: Ino, name: &Name) -> Option<HomePath> {
+        let mut path = self.names.current_path(parent)?.0.into_vec();
+        if !path.is_empty() {
+            path.push(b'/');
+        }
+        path.extend_from_slice(name.as_bytes());
+        Some(HomePath(path.into()))
+    }
+
+    /// The failures that are being retried or given up.
+    pub(super) fn troubles(&self, max: usize) -> Vec<DrainFailure> {
+        let describe = |(subject, trouble): (&Subject, &Trouble)| {
+            let path = match subject {
+                Subject::Name(parent, name) => self.current_child(*parent, name),
+                Subject::Data(ino) | Subject::Attr(ino) => self.names.current_path(*ino),
+                Subject::Sync => None,
+            };
+            DrainFailure { path: path.unwrap_or_default(), errno: trouble.errno, step: trouble.step }
+        };
+        self.home.troubles.iter().take(max).map(describe).collect()
+    }
+
+    /// When the machine wants to be woken for work at home.
+    pub(super) fn next_home_time(&self) -> Option<Time> {
+        let home = &self.home;
+        if home.scan_from.is_some() && home.changes_in_flight < self.config.home_changes_max && !home.barred {
+            return Some(self.now);
+        }
+        let queue = home.queue.first().filter(|_| self.is_write_back_async() || home.is_draining()).map(|(at, _)| *at);
+        let room = home.transfers_in_flight < self.config.home_transfers_max && !home.barred;
+        let queue = queue.filter(|_| room);
+        let names = home.names_due.filter(|_| home.changes_in_flight < self.config.home_changes_max);
+        let again = home.troubles.values().map(|t| t.again_at).filter(|at| *at > self.now).min();
+        [queue, names, again, self.sync.spill_again_at].into_iter().flatten().min()
+    }
+}

@@ -1,0 +1,349 @@
+//! Requests about names and attributes.
+
+use alloc::vec::Vec;
+
+use super::Node;
+use crate::attr::{Attr, Caller, Kind};
+use crate::errno::Errno;
+use crate::id::{CallId, Ino, Name};
+use crate::master::{Need, Stop, TARGET_BYTES_MAX, check_name};
+use crate::message::{DirEntry, RenameMode, Reply, Request};
+use crate::record::Record;
+
+impl Node {
+    pub(super) fn name_call(&mut self, call: CallId, request: &Request) -> Result<(), Stop> {
+        let reply = match request {
+            Request::Lookup { parent, name } => self.lookup(*parent, name)?,
+            Request::Forget { ino, count } => self.forget(*ino, *count),
+            Request::GetAttr { ino } => Reply::Attr { attr: self.attr_of(*ino)? },
+            Request::ReadLink { ino } => self.read_link(*ino)?,
+            Request::Open { ino } => self.open(*ino)?,
+            Request::Release { ino } => self.release(*ino),
+            Request::OpenDir { ino } => self.open_dir(*ino)?,
+            Request::ReadDir { handle, from, max } => self.read_dir(*handle, *from, *max)?,
+            Request::ReleaseDir { handle } => {
+                self.dir_handles.remove(handle);
+                Reply::Done
+            }
+            _ => return self.name_change(call, request),
+        };
+        self.reply(call, reply);
+        Ok(())
+    }
+
+    fn name_change(&mut self, call: CallId, request: &Request) -> Result<(), Stop> {
+        match request {
+            Request::MakeNode { parent, name, kind, mode, rdev, caller } => {
+                self.make(call, *parent, name, *kind, *mode, *rdev, None, *caller).map(|_| ())
+            }
+            Request::MakeDir { parent, name, mode, caller } => {
+                self.make(call, *parent, name, Kind::Directory, *mode, 0, None, *caller).map(|_| ())
+            }
+            Request::SymLink { parent, name, target, caller } => {
+                if target.as_bytes().len() > TARGET_BYTES_MAX {
+                    return Err(Errno::ENAMETOOLONG.into());
+                }
+                self.make(call, *parent, name, Kind::Symlink, 0o777, 0, Some(target), *caller).map(|_| ())
+            }
+            Request::Create { parent, name, mode, exclusive, caller } => self.create(call, *parent, name, *mode, *exclusive, *caller),
+            Request::Link { ino, parent, name } => self.link(call, *ino, *parent, name),
+            Request::Unlink { parent, name } => self.unlink(call, *parent, name),
+            Request::RemoveDir { parent, name } => self.remove_dir(call, *parent, name),
+            Request::Rename { parent, name, new_parent, new_name, mode } => {
+                self.rename(call, (*parent, name), (*new_parent, new_name), *mode)
+            }
+            _ => Err(Errno::ENOSYS.into()),
+        }
+    }
+
+    /// Attributes as stat(2) shows them.
+    pub(super) fn attr_of(&self, ino: Ino) -> Result<Attr, Stop> {
+        let inode = self.names.loaded(ino)?;
+        let mut attr = inode.attr;
+        if attr.kind == Kind::File {
+            // What stands only in the buffer is counted by its bytes, what stands at home by its length: sparse files stay sparse.
+            let file = self.io.files.get(&ino).filter(|f| f.home_known);
+            attr.blocks = match file {
+                Some(file) => {
+                    let home = if inode.home_names.is_empty() { 0 } else { file.home_valid.min(attr.size).div_ceil(512).min(attr.blocks) };
+                    home.max(file.extents.bytes().div_ceil(512)).min(attr.size.div_ceil(4096) * 8)
+                }
+                None => attr.blocks,
+            };
+        }
+        Ok(attr)
+    }
+
+    fn lookup(&mut self, parent: Ino, name: &Name) -> Result<Reply, Stop> {
+        let ino = self.names.occupant(parent, name)?.ok_or(Errno::ENOENT)?;
+        let attr = self.attr_of(ino)?;
+        self.names.inode_mut(ino)?.lookups += 1;
+        Ok(Reply::Entry { ino, attr })
+    }
+
+    fn forget(&mut self, ino: Ino, count: u64) -> Reply {
+        if let Ok(inode) = self.names.inode_mut(ino) {
+            inode.lookups = inode.lookups.saturating_sub(count);
+        }
+        self.drop_if_gone(ino);
+        Reply::Done
+    }
+
+    fn read_link(&mut self, ino: Ino) -> Result<Reply, Stop> {
+        let inode = self.names.loaded(ino)?;
+        if inode.attr.kind != Kind::Symlink {
+            return Err(Errno::EINVAL.into());
+        }
+        match &inode.target {
+            Some(target) => Ok(Reply::Target { target: target.clone() }),
+            None => Err(Stop::Need(Need::Target(ino))),
+        }
+    }
+
+    fn open(&mut self, ino: Ino) -> Result<Reply, Stop> {
+        if self.names.loaded(ino)?.attr.kind == Kind::Directory {
+            return Err(Errno::EISDIR.into());
+        }
+        self.names.inode_mut(ino)?.opens += 1;
+        Ok(Reply::Done)
+    }
+
+    fn release(&mut self, ino: Ino) -> Reply {
+        if let Ok(inode) = self.names.inode_mut(ino) {
+            inode.opens = inode.opens.saturating_sub(1);
+        }
+        self.drop_if_unreachable(ino);
+        Reply::Done
+    }
+
+    fn open_dir(&mut self, ino: Ino) -> Result<Reply, Stop> {
+        let entries = self.dir_entries(ino)?;
+        let handle = self.next_handle;
+        self.next_handle += 1;
+        self.dir_handles.insert(handle, (ino, entries));
+        Ok(Reply::DirOpened { handle })
+    }
+
+    fn read_dir(&mut self, handle: u64, from: u64, max: u32) -> Result<Reply, Stop> {
+        let (ino, _) = self.dir_handles.get(&handle).ok_or(Errno::EINVAL)?;
+        if from == 0 {
+            // A removed directory that is still open has no entries.
+            let (ino, entries) = (*ino, self.dir_entries(*ino).unwrap_or_default());
+            self.dir_handles.insert(handle, (ino, entries));
+        }
+        let (_, entries) = &self.dir_handles[&handle];
+        let from = entries.len().min(usize::try_from(from).unwrap_or(usize::MAX));
+        let to = entries.len().min(from.saturating_add(max as usize));
+        Ok(Reply::Entries { entries: entries[from..to].to_vec() })
+    }
+
+    fn dir_entries(&self, ino: Ino) -> Result<Vec<DirEntry>, Stop> {
+        let dir = self.names.loaded_dir(ino)?;
+        let occupied = dir.slots.iter().filter_map(|(name, slot)| Some((name, slot.current?)));
+        let entry = |(name, ino): (&Name, Ino)| {
+            let kind = self.names.inodes.get(&ino)?.attr.kind;
+            Some(DirEntry { ino, kind, name: name.clone() })
+        };
+        Ok(occupied.filter_map(entry).collect())
+    }
+
+    #[allow(clippy::too_many_arguments)] // The fields of one request, and no subset of them means anything.
+    fn make(
+        &mut self,
+        call: CallId,
+        parent: Ino,
+        name: &Name,
+        kind: Kind,
+        mode: u16,
+        rdev: u32,
+        target: Option<&Name>,
+        caller: Caller,
+    ) -> Result<Ino, Stop> {
+        let ino = self.make_inode(parent, name, kind, mode, rdev, target, caller)?;
+        let attr = self.attr_of(ino)?;
+        self.record_entry(parent, name, Some(ino), call, Reply::Entry { ino, attr });
+        Ok(ino)
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn make_inode(
+        &mut self,
+        parent: Ino,
+        name: &Name,
+        kind: Kind,
+        mode: u16,
+        rdev: u32,
+        target: Option<&Name>,
+        caller: Caller,
+    ) -> Result<Ino, Stop> {
+        self.names.vacant(parent, name)?;
+        let mut attr = self.names.new_attr(parent, kind, mode & 0o7777, caller, self.now)?;
+        attr.rdev = rdev;
+        attr.size = target.map_or(0, |t| t.as_bytes().len() as u64);
+        self.ensure_journaled(parent);
+        let ino = self.names.allocate_ino();
+        self.names.insert_new(ino, attr, target.cloned());
+        self.record_inode(ino);
+        self.names.attach(parent, name, ino, self.now);
+        self.names.inode_mut(ino)?.lookups += 1;
+        if kind != Kind::Directory {
+            self.home.note_dirty(ino);
+        }
+        Ok(ino)
+    }
+
+    fn create(&mut self, call: CallId, parent: Ino, name: &Name, mode: u16, exclusive: bool, caller: Caller) -> Result<(), Stop> {
+        if let Some(ino) = self.names.occupant(parent, name)? {
+            if exclusive {
+                return Err(Errno::EEXIST.into());
+            }
+            let attr = self.attr_of(ino)?;
+            if attr.kind == Kind::Directory {
+                return Err(Errno::EISDIR.into());
+            }
+            let inode = self.names.inode_mut(ino)?;
+            inode.lookups += 1;
+            inode.opens += 1;
+            self.reply(call, Reply::Created { ino, attr });
+            return Ok(());
+        }
+        let ino = self.make_inode(parent, name, Kind::File, mode, 0, None, caller)?;
+        self.names.inode_mut(ino)?.opens += 1;
+        let attr = self.attr_of(ino)?;
+        self.record_entry(parent, name, Some(ino), call, Reply::Created { ino, attr });
+        Ok(())
+    }
+
+    fn record_entry(&mut self, parent: Ino, name: &Name, ino: Option<Ino>, call: CallId, reply: Reply) {
+        let time_ns = self.now.as_nanos() as i64;
+        self.record_and_reply(Record::Entry { parent, name: name.clone(), ino, time_ns }, call, reply);
+    }
+
+    fn link(&mut self, call: CallId, ino: Ino, parent: Ino, name: &Name) -> Result<(), Stop> {
+        let inode = self.names.loaded(ino)?;
+        if inode.attr.kind == Kind::Directory {
+            return Err(Errno::EPERM.into());
+        }
+        if inode.links.is_empty() {
+            return Err(Errno::ENOENT.into());
+        }
+        self.names.vacant(parent, name)?;
+        self.ensure_journaled(ino);
+        self.ensure_journaled(parent);
+        self.names.attach(parent, name, ino, self.now);
+        self.names.inode_mut(ino)?.lookups += 1;
+        let attr = self.attr_of(ino)?;
+        self.record_entry(parent, name, Some(ino), call, Reply::Entry { ino, attr });
+        Ok(())
+    }
+
+    fn unlink(&mut self, call: CallId, parent: Ino, name: &Name) -> Result<(), Stop> {
+        let ino = self.names.occupant(parent, name)?.ok_or(Errno::ENOENT)?;
+        let inode = self.names.loaded(ino)?;
+        if inode.attr.kind == Kind::Directory {
+            return Err(Errno::EISDIR.into());
+        }
+        self.take_name(call, parent, name, ino);
+        Ok(())
+    }
+
+    fn remove_dir(&mut self, call: CallId, parent: Ino, name: &Name) -> Result<(), Stop> {
+        let ino = self.names.occupant(parent, name)?.ok_or(Errno::ENOENT)?;
+        if self.names.loaded_dir(ino)?.current_count > 0 {
+            return Err(Errno::ENOTEMPTY.into());
+        }
+        self.take_name(call, parent, name, ino);
+        Ok(())
+    }
+
+    fn take_name(&mut self, call: CallId, parent: Ino, name: &Name, ino: Ino) {
+        self.ensure_journaled(ino);
+        self.ensure_journaled(parent);
+        self.names.detach(parent, name, self.now);
+        self.record_entry(parent, name, None, call, Reply::Done);
+        self.drop_if_unreachable(ino);
+    }
+
+    fn rename(&mut self, call: CallId, from: (Ino, &Name), to: (Ino, &Name), mode: RenameMode) -> Result<(), Stop> {
+        let moved = self.names.occupant(from.0, from.1)?.ok_or(Errno::ENOENT)?;
+        check_name(to.1)?;
+        let target = self.names.occupant(to.0, to.1)?;
+        self.names.alive_dir(to.0)?;
+        let moved_is_dir = self.names.loaded(moved)?.dir.is_some();
+        if moved_is_dir && self.names.is_below(to.0, moved) {
+            return Err(Errno::EINVAL.into());
+        }
+        self.check_rename_target(from.0, moved_is_dir, target, mode)?;
+        if target == Some(moved) {
+            self.reply(call, Reply::Done);
+            return Ok(());
+        }
+        for ino in [Some(moved), target, Some(from.0), Some(to.0)].into_iter().flatten() {
+            self.ensure_journaled(ino);
+        }
+        let exchange = mode == RenameMode::Exchange;
+        self.names.rename(from, to, exchange, self.now);
+        let record = Record::Rename {
+            parent: from.0,
+            name: from.1.clone(),
+            new_parent: to.0,
+            new_name: to.1.clone(),
+            exchange,
+            time_ns: self.now.as_nanos() as i64,
+        };
+        self.record_and_reply(record, call, Reply::Done);
+        if let (Some(target), false) = (target, exchange) {
+            self.drop_if_unreachable(target);
+        }
+        Ok(())
+    }
+
+    fn check_rename_target(&self, from_parent: Ino, moved_is_dir: bool, target: Option<Ino>, mode: RenameMode) -> Result<(), Stop> {
+        let Some(target) = target else {
+            return if mode == RenameMode::Exchange { Err(Errno::ENOENT.into()) } else { Ok(()) };
+        };
+        let target_is_dir = self.names.loaded(target)?.dir.is_some();
+        match mode {
+            RenameMode::NoReplace => Err(Errno::EEXIST.into()),
+            RenameMode::Exchange if target_is_dir && self.names.is_below(from_parent, target) => Err(Errno::EINVAL.into()),
+            RenameMode::Exchange => Ok(()),
+            RenameMode::Replace if moved_is_dir && !target_is_dir => Err(Errno::ENOTDIR.into()),
+            RenameMode::Replace if !moved_is_dir && target_is_dir => Err(Errno::EISDIR.into()),
+            RenameMode::Replace if target_is_dir && self.names.loaded_dir(target)?.current_count > 0 => Err(Errno::ENOTEMPTY.into()),
+            RenameMode::Replace => Ok(()),
+        }
+    }
+
+    /// A file without a name and an open handle: its bytes are of no use to anybody.
+    pub(super) fn drop_if_unreachable(&mut self, ino: Ino) {
+        if self.names.inodes.get(&ino).is_none_or(|i| i.is_reachable()) {
+            return;
+        }
+        if self.io.files.contains_key(&ino) {
+            self.io.remove(ino, 0..u64::MAX);
+            self.swapping_ends(ino);
+            if let Some(file) = self.io.files.get_mut(&ino) {
+                file.spoil_fetches(&(0..u64::MAX));
+                file.epoch += 1;
+                file.dirty_since = None;
+            }
+        }
+        self.names.attr_dirty.remove(&ino);
+        self.drop_if_gone(ino);
+    }
+
+    /// An inode that nothing refers to any more, here or at home, leaves the tables.
+    pub(super) fn drop_if_gone(&mut self, ino: Ino) {
+        let under_way = self.io.files.get(&ino).is_some_and(|f| !f.is_quiet() || !f.fetches.is_empty());
+        if !self.names.is_gone(ino) || under_way || self.home.is_used(ino) {
+            return;
+        }
+        self.io.files.remove(&ino);
+        self.home.forget(ino);
+        if self.names.inodes.get(&ino).is_some_and(|i| i.journaled) {
+            self.record(Record::InodeGone { ino });
+        }
+        self.names.remove_inode(ino);
+        self.emit(crate::effect::Effect::ForgetHome { ino });
+    }
+}

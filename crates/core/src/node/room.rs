@@ -1,0 +1,395 @@
+//! Room in the log: memory is emptied to the SSD, chunks are swapped out, sparse segments are cleaned, and syncs make it all last.
+
+use alloc::vec::Vec;
+
+use super::{Node, Pending, errno_of};
+use crate::effect::{Effect, Outcome};
+use crate::errno::Errno;
+use crate::extent::Piece;
+use crate::id::{CallId, Ino, Position, SegmentId};
+use crate::io_node::{LogRecord, Space};
+use crate::master::Stop;
+use crate::message::Reply;
+use crate::record::{DataRecord, Record};
+use crate::time::Time;
+
+/// Free slots that only the cleaner may use: without one it could not make more.
+const CLEANER_RESERVE: usize = 1;
+/// Segments on their way from memory to the SSD at a time.
+const SPILLS_MAX: usize = 4;
+/// Copies of the cleaner in flight at a time.
+const COPIES_MAX: usize = 16;
+/// Chunks that are written back to be swapped out, at a time.
+const SWAPPING_MAX: usize = 32;
+
+/// Syncs of the log.
+#[derive(Debug, Default)]
+pub(super) struct SyncBooks {
+    /// The position that the running sync covers.
+    running: Option<Position>,
+    /// Its spills that are not done.
+    spills: u32,
+    /// One of them failed.
+    failed: Option<Errno>,
+    /// It waits for spills that others began, or for the journal.
+    waits_for_spills: bool,
+    /// Another is wanted.
+    pub wanted: bool,
+    /// Clients that wait, with the position that must be on the medium.
+    waiters: Vec<(Position, CallId)>,
+    copies_in_flight: usize,
+    swapping: usize,
+    /// A spill failed: the next one waits until then.
+    pub spill_again_at: Option<Time>,
+}
+
+impl SyncBooks {
+    pub fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+}
+
+/// A copy within the log.
+#[derive(Debug)]
+pub(super) struct CopyJob {
+    from: SegmentId,
+    record: LogRecord,
+    /// The part of the record that is moved.
+    part: Piece,
+    to: Space,
+}
+
+impl Node {
+    /// Whether `len` bytes can be given out to a client now.
+    pub(super) fn has_room(&self, len: u64) -> bool {
+        self.room_waiters.is_empty() && self.io.segments.room_bytes(CLEANER_RESERVE) >= len
+    }
+
+    /// Gives out space; see [`Node::has_room`].
+    pub(super) fn allocate(&mut self, len: u32) -> Vec<Space> {
+        let mut opened = Vec::new();
+        let spaces = self.io.segments.allocate(len, &mut opened);
+        for id in opened {
+            let segment = &self.io.segments.live[&id];
+            let (slot, memory) = (segment.slot, segment.memory);
+            self.record(Record::SegmentOpened { segment: id, slot, memory });
+        }
+        spaces
+    }
+
+    pub(super) fn make_room(&mut self) {
+        self.io.segments.bury(self.journal.last);
+        self.io.segments.settle(self.journal.appended, self.journal.durable);
+        self.sync_may_go_on();
+        self.serve_room_waiters();
+        self.leave_memory();
+        self.swap_chunks();
+        self.clean_segments();
+        let short = self.io.segments.free_count() < self.free_low();
+        if short && self.io.segments.sync_would_free() {
+            self.sync.wanted = true;
+        }
+        self.start_sync();
+    }
+
+    /// Free slots below which room is made ahead of need.
+    fn free_low(&self) -> usize {
+        (self.config.segments_max as usize / 16).clamp(2, 64) + CLEANER_RESERVE
+    }
+
+    fn serve_room_waiters(&mut self) {
+        while let Some((_, request)) = self.room_waiters.front() {
+            let crate::message::Request::Write { len, .. } = request else { break };
+            if self.io.segments.room_bytes(CLEANER_RESERVE) < u64::from(*len) {
+                return;
+            }
+            let Some((call, request)) = self.room_waiters.pop_front() else { return };
+            // Handled past the queue: it is the oldest, and the rest must not overtake it.
+            let rest = core::mem::take(&mut self.room_waiters);
+            self.call(call, request);
+            self.room_waiters.extend(rest);
+        }
+        while let Some((ino, fetch)) = self.keep_waiters.pop_front() {
+            if !self.keep_fetch(ino, fetch) {
+                self.keep_waiters.push_front((ino, fetch));
+                return;
+            }
+        }
+    }
+
+    /// Moves full segments from memory to the SSD while memory is short.
+    fn leave_memory(&mut self) {
+        if self.sync.spill_again_at.is_some_and(|at| self.now < at) {
+            return;
+        }
+        self.sync.spill_again_at = None;
+        let spare = (self.config.memory_segments_max as usize / 4).clamp(1, 16);
+        let wanted = spare.min(self.io.segments.free_count().max(1));
+        while self.io.segments.free_memory_count() + self.io.segments.leaving_count() < wanted
+            && self.io.segments.leaving_count() < SPILLS_MAX
+        {
+            let Some(id) = self.io.segments.next_to_leave_memory() else { return };
+            if let Some(segment) = self.io.segments.live.get_mut(&id) {
+                segment.leaving_memory = true;
+            }
+            if !self.spill(id, false) {
+                self.try_leave(id);
+            }
+        }
+    }
+
+    /// Spills what of a segment stands only in memory. False if there is nothing.
+    fn spill(&mut self, id: SegmentId, sync: bool) -> bool {
+        let Some(segment) = self.io.segments.live.get_mut(&id) else { return false };
+        let (Some(memory), Some((from, to))) = (segment.memory, segment.unspilled.take()) else { return false };
+        segment.on_ssd = true;
+        segment.spills_in_flight += 1;
+        let slot = segment.slot;
+        let token = self.expect(Pending::Spill { segment: id, hull: (from, to), sync });
+        self.emit(Effect::Spill { token, from: memory, to: slot, offset: from, len: to - from });
+        true
+    }
+
+    pub(super) fn spill_done(&mut self, id: SegmentId, hull: (u32, u32), sync: bool, result: Result<Outcome, Errno>) {
+        self.io.segments.spill_done(id);
+        match result {
+            Ok(_) => self.counters.spilled_bytes += u64::from(hull.1 - hull.0),
+            Err(errno) => {
+                if let Some(segment) = self.io.segments.live.get_mut(&id) {
+                    segment.unspilled = Some(segment.unspilled.map_or(hull, |(f, t)| (f.min(hull.0), t.max(hull.1))));
+                    segment.leaving_memory = false;
+                }
+                self.sync.spill_again_at = Some(self.now + self.config.retry_delay_ns);
+                if sync {
+                    self.sync.failed = Some(errno);
+                }
+            }
+        }
+        if sync {
+            self.sync.spills -= 1;
+            self.sync_if_spilled();
+        }
+        self.try_leave(id);
+    }
+
+    /// Frees a segment's memory slot when its bytes are on the SSD and nobody reads them in memory.
+    pub(super) fn try_leave(&mut self, id: SegmentId) {
+        let Some(segment) = self.io.segments.live.get(&id) else { return };
+        let quiet = segment.pins == 0 && segment.spills_in_flight == 0 && segment.writes_in_flight == 0;
+        if segment.leaving_memory && quiet {
+            if segment.unspilled.is_some() {
+                self.spill(id, false);
+                return;
+            }
+            self.record(Record::SegmentSpilled { segment: id });
+            self.io.segments.left_memory(id);
+        }
+    }
+
+    /// Swaps chunks out until what is live fits with some slack.
+    fn swap_chunks(&mut self) {
+        let waiting = !self.room_waiters.is_empty() || !self.keep_waiters.is_empty();
+        let short = self.io.segments.free_count() < self.free_low();
+        if !waiting && !short {
+            return;
+        }
+        while self.io.segments.live_bytes > self.io.live_bytes_max {
+            match self.io.victim() {
+                Some((chunk, false)) => {
+                    self.io.swap_out(chunk);
+                    self.counters.swaps += 1;
+                }
+                Some((chunk, true)) if self.sync.swapping < SWAPPING_MAX => {
+                    self.sync.swapping += 1;
+                    self.io.file_mut(chunk.ino).swapping.insert(chunk.index);
+                    self.counters.dirty_swaps += 1;
+                    self.home.want_chunk(chunk);
+                }
+                _ => break,
+            }
+        }
+        self.io.segments.bury(self.journal.last);
+        self.io.segments.settle(self.journal.appended, self.journal.durable);
+    }
+
+    /// A chunk that was written back to be swapped out is clean, or its write-back failed, or it is gone.
+    pub(super) fn swapping_done(&mut self, ino: Ino, index: u64) {
+        if self.io.files.get_mut(&ino).is_some_and(|f| f.swapping.remove(&index)) {
+            self.sync.swapping -= 1;
+        }
+    }
+
+    /// All of a file's chunks stop being swapped out.
+    pub(super) fn swapping_ends(&mut self, ino: Ino) {
+        if let Some(file) = self.io.files.get_mut(&ino) {
+            self.sync.swapping -= core::mem::take(&mut file.swapping).len();
+        }
+    }
+
+    /// Empties the sparsest segments by copying what is live in them.
+    fn clean_segments(&mut self) {
+        let short = |node: &Node| node.io.segments.free_count() + node.io.segments.dying_count() < node.free_low();
+        while short(self) && self.sync.copies_in_flight == 0 && self.io.segments.live_bytes <= self.io.live_bytes_max {
+            let Some(id) = self.io.segments.cheapest_to_clean() else { return };
+            let parts = self.live_parts(id);
+            let bytes = parts.iter().map(|(_, part)| u64::from(part.len)).sum::<u64>();
+            if bytes == 0 || self.io.segments.room_bytes(0) < bytes.min(u64::from(self.config.segment_bytes)) {
+                return;
+            }
+            for (record, part) in parts.into_iter().take(COPIES_MAX) {
+                self.copy(id, record, part);
+            }
+        }
+    }
+
+    /// The parts of a segment's records that an index still refers to.
+    fn live_parts(&self, id: SegmentId) -> Vec<(LogRecord, Piece)> {
+        let Some(segment) = self.io.segments.live.get(&id) else { return Vec::new() };
+        let mut parts = Vec::new();
+        for record in &segment.records {
+            let Some(file) = self.io.files.get(&record.ino) else { continue };
+            let range = record.file_offset..record.file_offset + u64::from(record.len);
+            let here = |p: &Piece| p.segment == id && (record.offset..record.offset + record.len).contains(&p.segment_offset);
+            parts.extend(file.extents.overlapping(range).filter(here).map(|p| (*record, p)));
+        }
+        parts
+    }
+
+    fn copy(&mut self, from: SegmentId, record: LogRecord, part: Piece) {
+        let Some(source) = self.io.segments.range(from, part.segment_offset, part.len) else { return };
+        let mut source = source;
+        for space in self.allocate(part.len) {
+            let piece = Piece {
+                offset: part.offset + u64::from(source.offset - part.segment_offset),
+                len: space.at.len,
+                segment_offset: source.offset,
+                ..part
+            };
+            let from_range = crate::effect::LogRange { len: space.at.len, ..source };
+            source.offset += space.at.len;
+            self.io.segments.pin(from);
+            self.sync.copies_in_flight += 1;
+            let token = self.expect(Pending::Copy(CopyJob { from, record, part: piece, to: space }));
+            self.emit(Effect::CopyLog { token, from: from_range, to: space.at });
+        }
+    }
+
+    pub(super) fn copy_done(&mut self, job: CopyJob, result: Result<Outcome, Errno>) {
+        let CopyJob { from, record, part, to } = job;
+        self.sync.copies_in_flight -= 1;
+        self.io.segments.unpin(from);
+        let crc = match &result {
+            Ok(Outcome::Checksums(sums)) if sums.len() == 1 => Some(sums[0]),
+            _ => None,
+        };
+        let whole = part.len == record.len;
+        // A whole record carries its checksum along: rot on the way must not be sealed with a fresh one.
+        let intact = crc.is_some_and(|crc| !whole || record.lsn.0 == 0 || crc == record.crc);
+        let Some(crc) = crc.filter(|_| intact) else {
+            self.io.segments.written(to, None);
+            self.try_leave(from);
+            return;
+        };
+        let copied = LogRecord { offset: to.at.offset, len: part.len, file_offset: part.offset, crc, ..record };
+        self.io.segments.written(to, Some(copied));
+        let range = part.offset..part.end();
+        let moved = self
+            .io
+            .files
+            .get_mut(&record.ino)
+            .map_or(0, |file| file.extents.relocate(range, part.lsn, from, part.segment_offset, to.segment, to.at.offset));
+        self.counters.cleaned_bytes += moved;
+        self.io.segments.add_live(to.segment, moved as u32);
+        self.io.segments.sub_live(from, moved as u32);
+        if moved > 0 && record.lsn.0 != 0 {
+            let data = DataRecord {
+                ino: record.ino,
+                file_offset: part.offset,
+                len: part.len,
+                segment: to.segment,
+                segment_offset: to.at.offset,
+                lsn: part.lsn,
+                crc,
+                time_ns: record.time_ns,
+            };
+            self.record(Record::Moved { from, data });
+        }
+        self.try_leave(from);
+        self.try_leave(to.segment);
+    }
+
+    /// The client wants all that was acknowledged on the medium.
+    pub(super) fn sync_call(&mut self, call: CallId, ino: Ino) -> Result<(), Stop> {
+        self.names.inode(ino)?;
+        let position = self.journal.last;
+        if position <= self.journal.durable {
+            self.reply(call, Reply::Done);
+        } else {
+            self.sync.waiters.push((position, call));
+            self.sync.wanted = true;
+        }
+        Ok(())
+    }
+
+    fn start_sync(&mut self) {
+        if !self.sync.wanted || self.sync.running.is_some() || self.journal.failed.is_some() {
+            return;
+        }
+        self.sync.wanted = false;
+        self.sync.running = Some(self.journal.last);
+        self.sync.failed = None;
+        let unspilled = self.io.segments.live.iter().filter(|(_, s)| s.unspilled.is_some() || s.spills_in_flight > 0);
+        let ids = unspilled.map(|(id, _)| *id).collect::<Vec<_>>();
+        for id in ids {
+            self.sync.spills += self.spill(id, true) as u32;
+        }
+        self.counters.log_syncs += 1;
+        self.sync_if_spilled();
+    }
+
+    fn sync_if_spilled(&mut self) {
+        let Some(upto) = self.sync.running.filter(|_| self.sync.spills == 0) else { return };
+        // Spills that room-making began before this sync, and the records themselves, belong to it as well.
+        let others = self.io.segments.live.values().any(|s| s.spills_in_flight > 0);
+        if let Some(errno) = self.sync.failed {
+            self.sync_ends(Err(errno));
+        } else if others || self.journal.appended < upto {
+            self.sync.waits_for_spills = true;
+        } else {
+            self.sync.waits_for_spills = false;
+            let token = self.expect(Pending::SyncLog { upto });
+            self.emit(Effect::SyncLog { token });
+        }
+    }
+
+    pub(super) fn sync_log_done(&mut self, upto: Position, result: Result<Outcome, Errno>) {
+        match result {
+            Ok(_) => {
+                self.made_durable(upto);
+                self.sync_ends(Ok(()));
+            }
+            other => self.sync_ends(Err(errno_of(other))),
+        }
+    }
+
+    fn sync_ends(&mut self, result: Result<(), Errno>) {
+        self.sync.running = None;
+        let durable = self.journal.durable;
+        let waiters = core::mem::take(&mut self.sync.waiters);
+        for (position, call) in waiters {
+            match result {
+                Ok(()) if position <= durable => self.reply(call, Reply::Done),
+                Ok(()) => self.sync.waiters.push((position, call)),
+                Err(errno) => self.fail(call, errno),
+            }
+        }
+        self.sync.wanted |= !self.sync.waiters.is_empty();
+    }
+
+    /// The journal was appended to or a spill ended: a sync may have waited for it.
+    pub(super) fn sync_may_go_on(&mut self) {
+        if self.sync.waits_for_spills {
+            self.sync_if_spilled();
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The records that give a node back: the beginning of a new journal.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use super::Node;
+use crate::id::Ino;
+use crate::record::{DataRecord, Record};
+
+impl Node {
+    /// What differs from home, and what is needed to say so. Everything else can be learned again from home.
+    pub(super) fn snapshot(&mut self) -> Vec<Record> {
+        let mut records = Vec::new();
+        for (id, segment) in &self.io.segments.live {
+            records.push(Record::SegmentOpened { segment: *id, slot: segment.slot, memory: segment.memory });
+        }
+        let needed = self.needed_inodes();
+        for (ino, inode) in &mut self.names.inodes {
+            inode.journaled = *ino == Ino::ROOT || needed.contains(ino);
+        }
+        self.push_inodes(&needed, &mut records);
+        self.push_entries(&mut records);
+        self.push_data(&mut records);
+        // Names and bytes above have touched link counts and times: say again what they are.
+        self.push_inodes(&needed, &mut records);
+        for ino in &needed {
+            if let Some(inode) = self.names.inodes.get(ino).filter(|i| i.attr_version == i.attr_home) {
+                records.push(Record::AttrHome { ino: *ino, version: inode.attr_version });
+            }
+        }
+        records
+    }
+
+    fn needed_inodes(&self) -> BTreeSet<Ino> {
+        let mut wanted = self.names.attr_dirty.iter().copied().collect::<Vec<_>>();
+        for (parent, name, _) in self.names.divergent.values() {
+            let slot = self.names.slot(*parent, name);
+            wanted.extend([Some(*parent), slot.current, slot.home].into_iter().flatten());
+        }
+        for (ino, file) in &self.io.files {
+            let size = self.names.inodes.get(ino).map_or(0, |i| i.attr.size);
+            let unsettled = file.home_known && (file.home_junk || file.home_end != size || file.cutting);
+            if unsettled || file.extents.dirty_bytes() > 0 || !file.is_quiet() {
+                wanted.push(*ino);
+            }
+        }
+        let mut needed = BTreeSet::new();
+        while let Some(ino) = wanted.pop() {
+            let Some(inode) = self.names.inodes.get(&ino) else { continue };
+            if needed.insert(ino) {
+                wanted.extend(inode.links.iter().chain(&inode.home_names).map(|(parent, _)| *parent));
+            }
+        }
+        needed
+    }
+
+    /// Parents before children, by their names at home.
+    fn push_inodes(&self, needed: &BTreeSet<Ino>, records: &mut Vec<Record>) {
+        for ino in needed {
+            records.extend(self.names.inode_record(*ino, self.home_valid_of(*ino)));
+        }
+    }
+
+    fn push_entries(&self, records: &mut Vec<Record>) {
+        let time_ns = self.now.as_nanos() as i64;
+        let divergent = self.names.divergent.values();
+        let slots = divergent.map(|(parent, name, _)| (*parent, name.clone(), self.names.slot(*parent, name))).collect::<Vec<_>>();
+        for (parent, name, _) in slots.iter().filter(|(_, _, slot)| slot.home.is_some()) {
+            records.push(Record::Entry { parent: *parent, name: name.clone(), ino: None, time_ns });
+        }
+        for (parent, name, slot) in &slots {
+            if slot.current.is_some() {
+                records.push(Record::Entry { parent: *parent, name: name.clone(), ino: slot.current, time_ns });
+            }
+        }
+    }
+
+    fn push_data(&self, records: &mut Vec<Record>) {
+        for (ino, file) in &self.io.files {
+            for piece in file.extents.iter().filter(|p| p.dirty) {
+                let (mut at, end) = (piece.segment_offset, piece.segment_offset + piece.len);
+                while let Some(record) = self.io.segments.record_at(piece.segment, at).filter(|_| at < end) {
+                    let len = (record.offset + record.len).min(end) - at;
+                    let data = DataRecord {
+                        ino: *ino,
+                        file_offset: record.file_offset,
+                        len: record.len,
+                        segment: piece.segment,
+                        segment_offset: record.offset,
+                        lsn: record.lsn,
+                        crc: record.crc,
+                        time_ns: record.time_ns,
+                    };
+                    let whole = len == record.len;
+                    records.push(if whole { Record::Data(data) } else { Record::DataPart { data, skip: at - record.offset, len } });
+                    at += len;
+                }
+            }
+        }
+    }
+}

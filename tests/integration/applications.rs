@@ -24,16 +24,16 @@ fn animation(frames: u32, width: u32, height: u32) -> String {
     format!("make -s -j4 -f {} SCENE={scene} FRAMES={frames} WIDTH={width} HEIGHT={height}", rules.display())
 }
 
-/// Two frames of 600 KiB each would fill the tight buffer's memory; all of them are more than its capacity.
+/// Three frames of 800 KB each would fill the tight buffer's memory; all of them are more than its capacity.
 #[test]
 fn an_animation_rendered_by_make() {
     if !machine_has(&["povray", "make"]) {
         return;
     }
     for size in [AMPLE, TIGHT] {
-        let home = same_as_plain(size, &[], &animation(16, 560, 420), &["logs/"]);
+        let home = same_as_plain(size, &[], &animation(12, 560, 480), &["logs/"]);
         let frames = home.keys().filter(|path| path.ends_with(".bmp")).count();
-        assert_eq!(frames, 16, "{:?}", home.keys());
+        assert_eq!(frames, 12, "{:?}", home.keys());
         let bytes: u64 = home.values().filter(|object| object.kind == "file").filter_map(|object| object.size).sum();
         assert!(bytes > 8 << 20, "{bytes} bytes would fit into the tight buffer");
     }

@@ -133,7 +133,11 @@ fn a_home_that_fails_for_a_while() {
     command.env("EXERCISE", process::program("exercise")).env("OUTSIDE", sandbox.outside());
     let mut run = Process::start(command, &sandbox.outside(), "run");
     let written = sandbox.outside().join("written");
-    assert!(eventually(DEADLINE, || written.exists() || !run.runs()) && written.exists(), "the application did not come to its end: {}", run.stderr());
+    assert!(
+        eventually(DEADLINE, || written.exists() || !run.runs()) && written.exists(),
+        "the application did not come to its end: {}",
+        run.stderr()
+    );
     slow.heal();
     run.wait(DEADLINE).expect_code(0);
     let told = fs::read_to_string(sandbox.outside().join("crc")).expect("the application told its checksum");

@@ -1,5 +1,6 @@
 //! Fixtures of the tests of the whole: the `forebay` program on a real mount, applications to run under it, and what they leave behind.
 
+pub mod history;
 pub mod licence;
 pub mod listing;
 pub mod operations;

@@ -143,13 +143,13 @@ pub(crate) struct SettingArgs {
     #[arg(long, value_name = "DIR")]
     buffer: Option<OsString>,
     /// How much of the buffer may be in memory [default: a quarter of the machine's memory, at most 1 GiB].
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     memory: Option<OsString>,
     /// How much the buffer may hold, in memory and on disk [default: 4 GiB, less if the disk is fuller].
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     capacity: Option<OsString>,
     /// The unit of buffering, a power of two [default: 1 MiB].
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     chunk: Option<OsString>,
     /// Which chunk goes when the buffer is full: fifo, lru, lfu, lfuda, s3-fifo or sieve [default: lru].
     #[arg(long, value_name = "NAME")]
@@ -158,7 +158,7 @@ pub(crate) struct SettingArgs {
     #[arg(long, value_name = "MODE")]
     write_back: Option<OsString>,
     /// How long written bytes rest before they go home [default: 500ms].
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     write_back_delay: Option<OsString>,
     /// write-through, or write-back: faster small writes, safe from fsync or close on only [default: write-through].
     #[arg(long, value_name = "MODE")]
@@ -179,16 +179,16 @@ pub(crate) struct SettingArgs {
     #[arg(long, value_name = "DIR")]
     memory_dir: Option<OsString>,
     /// Threads that write home and read from there [default: 8].
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     home_threads: Option<OsString>,
     /// Threads that serve the mount [default: 4].
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     mount_threads: Option<OsString>,
     /// How long a command may take to end after a signal, before it is killed [default: 10s].
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     grace: Option<OsString>,
     /// How long to wait for processes that still use the mount when the command has ended [default: 10s].
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     busy_wait: Option<OsString>,
     /// The TOML file [default: $XDG_CONFIG_HOME/forebay/config.toml, if it exists].
     #[arg(long, value_name = "FILE")]

@@ -406,3 +406,6 @@ impl Settings {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

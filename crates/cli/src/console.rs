@@ -58,15 +58,6 @@ impl Console {
         }
     }
 
-    /// The option that gives a child the same verbosity.
-    pub(crate) fn flag(&self) -> Option<&'static str> {
-        match self.verbosity {
-            Verbosity::Quiet => Some("--quiet"),
-            Verbosity::Normal => None,
-            Verbosity::Verbose => Some("--verbose"),
-        }
-    }
-
     /// Shows a drain: a bar on a terminal, now and then a line elsewhere.
     pub(crate) fn meter(&self) -> Meter {
         let bar = (self.terminal && self.verbosity >= Verbosity::Normal).then(|| {

@@ -87,8 +87,8 @@ impl Engine {
     /// Mounts the instance.
     pub(crate) fn mount(&self, point: &Path, allow_other: bool, kernel_write_back: bool, threads: usize) -> Result<(), Error> {
         let options = MountOptions { mountpoint: point.into(), allow_other, kernel_write_back, threads, source: "forebay".into() };
-        let mounted = forebay_fuse::mount(Client::new(self.gate.clone()), options)
-            .map_err(|error| Error::Mount { mount: point.into(), reason: error.to_string() })?;
+        let mounted =
+            forebay_fuse::mount(Client::new(self.gate.clone()), options).map_err(|error| Error::Unavailable(error.to_string()))?;
         *self.mounted.lock() = Some(mounted);
         Ok(())
     }

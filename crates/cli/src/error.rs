@@ -53,7 +53,7 @@ pub(crate) enum Error {
     #[error("cannot mount at {}: {reason}", .mount.display())]
     Mount { mount: PathBuf, reason: String },
     #[error("{0}")]
-    NoInstance(String),
+    Unavailable(String),
     #[error("{0}")]
     Drain(String),
     #[error("{0}")]
@@ -77,7 +77,7 @@ impl Error {
             Error::Setting(_) | Error::Geometry(_) | Error::Place(_) | Error::Space(_) => Exit::Config,
             Error::Buffer { .. } => Exit::Buffer,
             Error::Damaged { .. } | Error::Data(_) => Exit::Data,
-            Error::Mount { .. } | Error::NoInstance(_) => Exit::Unavailable,
+            Error::Mount { .. } | Error::Unavailable(_) => Exit::Unavailable,
             Error::Drain(_) => Exit::Drain,
             Error::Kept(_) => Exit::Kept,
             Error::Io { .. } => Exit::Internal,

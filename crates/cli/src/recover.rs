@@ -1,8 +1,11 @@
 //! Finishing what a crash, or a drain that was stopped, has left in a buffer.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use forebay_server::DamagedRange;
 use forebay_store::Superblock;
 
 use crate::args::RecoverArgs;
@@ -17,7 +20,7 @@ use crate::registry::{self, Tag};
 use crate::session;
 use crate::signals::Events;
 use crate::size::Bytes;
-use crate::view::{quoted, recover_command};
+use crate::view::{FailureView, quoted, recover_command};
 
 /// Threads that work at home; there is no application to leave room for.
 const HOME_THREADS: usize = 8;
@@ -95,6 +98,8 @@ impl Left {
         let mut signals_seen = 0;
         let (end, took) = drain::watch(&engine, &tag, events, console, &mut signals_seen)?;
         let end = if end == End::Clean { End::of_last_drain(&engine) } else { end };
+        let damaged = damaged(&engine);
+        let end = if end == End::Clean && !damaged.is_empty() { End::Failed(damaged) } else { end };
         if let Some(error) = end.error(&tag) {
             if engine.sync().is_err() {
                 console.warn("the buffer could not be made durable: finish it before this machine is shut down");
@@ -131,16 +136,29 @@ impl Left {
             backing.display(),
             found.records
         ));
+        for note in &found.journal_notes {
+            console.warn(note);
+        }
         if found.cut_at.is_some() {
-            console.warn(
-                "the newest writes did not survive: history was cut where the first of them is missing, after everything that was fsynced",
-            );
+            let why = if found.memory_intact { "they are damaged" } else { "the machine was restarted, and they were in memory" };
+            console.warn(&format!("the newest changes did not survive ({why}); everything that was fsynced is there"));
         }
     }
 
     fn made(&self) -> bool {
         self.tag.as_ref().is_some_and(|tag| tag.buffer_made)
     }
+}
+
+/// Bytes of files that did not survive in the buffer, as failures of the drain: they cannot go home.
+fn damaged(engine: &Engine) -> Vec<FailureView> {
+    let ranges = engine.recovered().map(|found| found.damaged).unwrap_or_default();
+    let view = |range: &DamagedRange| FailureView {
+        path: Path::new(OsStr::from_bytes(range.path.as_bytes())).display().to_string(),
+        step: format!("bring home its bytes {} to {}", range.offset, range.offset.saturating_add(range.len)),
+        error: "they are damaged in the buffer and lost; everything else is home, so remove the buffer if you can do without them".into(),
+    };
+    ranges.iter().map(view).collect()
 }
 
 /// Finishes the buffer that a new instance in front of `backing` is about to use. Says whether the directory was made for a buffer, and goes

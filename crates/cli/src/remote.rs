@@ -31,7 +31,7 @@ impl Target {
     fn find(&self) -> Result<(Tag, State), Error> {
         match self {
             Target::Buffer(path) => {
-                let none = |why: String| Error::NoInstance(format!("there is no instance with its buffer in {}: {why}", path.display()));
+                let none = |why: String| Error::Unavailable(format!("there is no instance with its buffer in {}: {why}", path.display()));
                 let real = path.canonicalize().map_err(|error| none(error.to_string()))?;
                 let tag = Tag::read(&real).ok_or_else(|| none("the directory holds no buffer of this version of forebay".into()))?;
                 let state = if tag.process.is_alive() { State::Running } else { State::Left };
@@ -48,7 +48,7 @@ impl Target {
                     } else {
                         format!("this user's instances are mounted at {}", known.join(", "))
                     };
-                    Error::NoInstance(format!("no instance of this user is mounted at {}; {known}", path.display()))
+                    Error::Unavailable(format!("no instance of this user is mounted at {}; {known}", path.display()))
                 })
             }
         }
@@ -80,7 +80,7 @@ fn target(args: &TargetArgs) -> Result<Target, Error> {
 fn connect(target: &Target) -> Result<(Tag, Control), Error> {
     let (tag, state) = target.find()?;
     if state == State::Left {
-        return Err(Error::NoInstance(format!(
+        return Err(Error::Unavailable(format!(
             "the process that served the buffer {} is gone; bring home what it left with:\n  {}",
             tag.buffer.display(),
             recover_command(&tag.buffer)
@@ -88,9 +88,9 @@ fn connect(target: &Target) -> Result<(Tag, Control), Error> {
     }
     let control = Control::connect(&tag.buffer).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-            Error::NoInstance(format!("process {} does not listen yet, or is about to end; try again", tag.process.pid))
+            Error::Unavailable(format!("process {} does not listen yet, or is about to end; try again", tag.process.pid))
         }
-        _ => Error::NoInstance(format!("cannot reach process {} through {}: {error}", tag.process.pid, tag.buffer.join("ctl").display())),
+        _ => Error::Unavailable(format!("cannot reach process {} through {}: {error}", tag.process.pid, tag.buffer.join("ctl").display())),
     })?;
     Ok((tag, control))
 }

@@ -75,6 +75,18 @@ pub(crate) fn own_tag(role: &str, id: &str, backing: &Path, buffer: &Place, node
     })
 }
 
+/// Makes the mount point, and takes away what a killed server has left there.
+fn prepare_mount(choice: &Choice, console: Console) -> Result<Place, Error> {
+    let dead = engine::clear_dead_mount(&choice.mount).map_err(|error| Error::Mount {
+        mount: choice.mount.clone(),
+        reason: format!("a dead mount stands there and cannot be taken away: {error}; try: fusermount3 -u -z {}", quoted(&choice.mount)),
+    })?;
+    if dead {
+        console.say(&format!("took away a dead mount at {}", choice.mount.display()));
+    }
+    Ok(choice.make_mount()?)
+}
+
 impl Session {
     /// Starts and mounts an instance. If that fails, nothing of it stays but a buffer that holds data.
     pub(crate) fn open(opening: &Opening<'_>) -> Result<Session, Error> {
@@ -94,32 +106,34 @@ impl Session {
                 choice.buffer.display()
             ));
         }
-        let mut buffer = choice.make_buffer()?;
-        buffer.made |= left_made;
-        let plan = Plan {
-            node,
-            backing: &choice.backing,
-            buffer: &buffer.path,
-            memory_dir: settings.memory_dir.as_deref(),
-            record: record.as_deref(),
-            home_threads: settings.home_threads,
-        };
-        let engine = Engine::start(&plan).inspect_err(|_| {
-            let _ = buffer.remove_if_made();
-        })?;
-        let mut tag = own_tag(opening.role, &id, &choice.backing, &buffer, &plan.node)?;
-        tag.memory_dir = settings.memory_dir.clone();
-        let node_shown = &plan.node;
+        let mount = prepare_mount(&choice, *console)?;
+        let made = choice.make_buffer().map_err(Error::from).and_then(|mut buffer| {
+            buffer.made |= left_made;
+            let plan = Plan {
+                node: node.clone(),
+                backing: &choice.backing,
+                buffer: &buffer.path,
+                memory_dir: settings.memory_dir.as_deref(),
+                record: record.as_deref(),
+                home_threads: settings.home_threads,
+            };
+            // What cannot be removed is not empty, and therefore not ours.
+            Ok((Engine::start(&plan).inspect_err(|_| drop(buffer.remove_if_made()))?, buffer))
+        });
+        let (engine, buffer) = made.inspect_err(|_| drop(mount.remove_if_made()))?;
         console.detail(&format!(
             "buffer {} with {} segments of {} bytes, {} of them in memory",
             buffer.path.display(),
-            node_shown.segments_max,
-            node_shown.segment_bytes,
-            node_shown.memory_segments_max
+            node.segments_max,
+            node.segment_bytes,
+            node.memory_segments_max
         ));
-        let mount = Place { path: choice.mount.clone(), made: false };
+        let mut tag = own_tag(opening.role, &id, &choice.backing, &buffer, &node)?;
+        tag.mount = Some(mount.path.clone());
+        tag.mount_made = mount.made;
+        tag.memory_dir = settings.memory_dir.clone();
         let mut session = Session { engine: Arc::new(engine), tag, entry: None, control: None, buffer, mount, console: *console };
-        match session.mount(&choice, opening) {
+        match session.mount(opening) {
             Ok(()) => Ok(session),
             Err(error) => {
                 // Nothing was written yet: the mount never was.
@@ -131,25 +145,15 @@ impl Session {
         }
     }
 
-    fn mount(&mut self, choice: &Choice, opening: &Opening<'_>) -> Result<(), Error> {
-        let Opening { settings, console, .. } = opening;
-        let dead = engine::clear_dead_mount(&choice.mount).map_err(|error| Error::Mount {
-            mount: choice.mount.clone(),
-            reason: format!("a dead mount stands there and cannot be taken away: {error}"),
-        })?;
-        if dead {
-            console.say(&format!("took away a dead mount at {}", choice.mount.display()));
-        }
-        self.mount = choice.make_mount()?;
-        self.tag.mount = Some(self.mount.path.clone());
-        self.tag.mount_made = self.mount.made;
+    fn mount(&mut self, opening: &Opening<'_>) -> Result<(), Error> {
+        let settings = opening.settings;
         // Before it is mounted: whatever happens from now on, the buffer knows where its mount is.
         self.tag.write().map_err(Error::io(format!("write to {}", self.buffer.path.display())))?;
         self.entry = Some(self.tag.register().map_err(Error::io("enter the instance into the list of this user's instances"))?);
         self.engine.mount(&self.mount.path, settings.allow_other, settings.kernel_write_back, settings.mount_threads)?;
         let stop = opening.stoppable.then(|| opening.events.sender.clone());
-        self.control =
-            Some(ControlServer::start(self.engine.clone(), self.tag.clone(), stop).map_err(Error::io("listen on the control socket"))?);
+        let control = ControlServer::start(self.engine.clone(), self.tag.clone(), stop);
+        self.control = Some(control.map_err(Error::io("listen on the control socket"))?);
         Ok(())
     }
 

@@ -38,7 +38,7 @@ impl Control {
         let mut answers = self.ask(Command::Status, STATUS_WITHIN).map_err(lost)?;
         match read_line(&mut answers).map_err(lost)? {
             Some(Answer::Status(view)) => Ok(*view),
-            Some(Answer::Refused { reason }) => Err(Error::NoInstance(reason)),
+            Some(Answer::Refused { reason }) => Err(Error::Unavailable(reason)),
             _ => Err(lost(io::ErrorKind::UnexpectedEof.into())),
         }
     }
@@ -53,7 +53,7 @@ impl Control {
                     meter.finish();
                     return Ok(ended);
                 }
-                Some(Answer::Refused { reason }) => return Err(Error::NoInstance(reason)),
+                Some(Answer::Refused { reason }) => return Err(Error::Unavailable(reason)),
                 Some(Answer::Status(_)) | None => return Err(lost(io::ErrorKind::UnexpectedEof.into())),
             }
         }
@@ -64,8 +64,8 @@ impl Control {
 fn lost(error: io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-            Error::NoInstance("the instance does not answer; see what it does with `forebay status`".into())
+            Error::Unavailable("the instance does not answer; see what it does with `forebay status`".into())
         }
-        _ => Error::NoInstance(format!("the instance went away before it had answered ({error}); see what it left with `forebay status`")),
+        _ => Error::Unavailable(format!("the instance went away before it had answered ({error}); see what it left with `forebay status`")),
     }
 }

@@ -298,8 +298,6 @@ fn run(kind: ReplacementKind, capacity: usize, ops: &[Op]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
-
     #[test]
     fn agrees_with_the_naive_policy(capacity in 1..60usize, ops in prop::collection::vec(op(), 1..300)) {
         for kind in KINDS {

@@ -1,7 +1,7 @@
 //! The ordered store behind [`super::ExtentMap`]: pieces in leaves of a few dozen, leaves in an ordered map.
 //!
 //! - The first leaf has the key 0 and stands by itself, so that a file of few pieces is one small allocation. Every other leaf has a
-//!   key; none of its pieces begins before the key, and every piece of the leaves before it does.
+//!   key: none of its pieces begins before the key, and no piece of the leaves before it reaches beyond.
 //! - No piece is empty, no two overlap, no two neighbours could be one ([`Piece::continues_in`]), across leaves too.
 //! - Only the first leaf may be empty.
 //! - `dirty_leaves` holds the keys (other than 0) of the leaves that hold a dirty piece: a flush must not walk over what is clean.
@@ -72,7 +72,7 @@ impl Pieces {
         let (key, leaf) = self.leaf_at_mut(new.offset);
         let start = leaf.reaching_beyond(new.offset);
         let end = leaf.beginning_at(new.end(), start);
-        let may_reach_out = (start == 0 && key != 0) || (end == leaf.len() && key != last_key);
+        let may_reach_out = end == leaf.len() && key != last_key;
         if may_reach_out || leaf.walk(start).take(end - start).any(|old| old.lsn > new.lsn) {
             return false;
         }
@@ -129,9 +129,8 @@ impl Pieces {
         if at_end && key != self.last_key {
             self.join_behind(key);
         }
-        // Joining with the leaf before may take the only piece of this leaf, and the leaf with it.
-        if at_start && key != 0 && self.join_behind(self.leaf_before(key).0) {
-            return;
+        if at_start && key != 0 {
+            return self.join_before(key);
         }
         if pieces > LEAF_PIECES_MAX {
             self.split(key, at_start, at_end);
@@ -140,21 +139,35 @@ impl Pieces {
         }
     }
 
-    /// Makes the last piece of a leaf and the first of the next one piece, if they are in truth. Returns whether it did.
-    fn join_behind(&mut self, key: u64) -> bool {
-        let Some((next, behind)) = self.leaf_behind(key) else { return false };
-        let (Some(last), Some(first)) = (self.leaf(key).last(), behind.get(0)) else { return false };
-        if !last.continues_in(&first) {
-            return false;
+    /// Does the work of [`Pieces::join_behind`] for the leaf before, after which this one may have another key or be gone.
+    fn join_before(&mut self, key: u64) {
+        let before = self.leaf_before(key).0;
+        self.join_behind(before);
+        let Some((key, leaf)) = self.leaf_behind(before) else { return };
+        if leaf.len() > LEAF_PIECES_MAX {
+            self.split(key, true, false);
+        } else if leaf.len() < LEAF_PIECES_MAX / 4 {
+            self.shrink(key);
         }
-        self.len -= 1;
-        self.leaf_mut(key).lengthen_last(&first);
-        self.leaf_mut(next).remove_first();
-        self.note_dirty(next);
-        if self.leaf(next).len() == 0 {
-            self.drop_leaf(next);
+    }
+
+    /// Makes the last piece of a leaf and the first of the next one piece, if they are in truth, and sees to it that the last piece
+    /// does not reach beyond the key of the next leaf.
+    fn join_behind(&mut self, key: u64) {
+        let (Some(mut last), Some((next, behind))) = (self.leaf(key).last(), self.leaf_behind(key)) else { return };
+        if let Some(first) = behind.get(0).filter(|first| last.continues_in(first)) {
+            last.len += first.len;
+            self.leaf_mut(key).lengthen_last(&first);
+            self.leaf_mut(next).remove_first();
+            self.len -= 1;
+            self.note_dirty(next);
         }
-        true
+        if last.end() > next {
+            let leaf = self.drop_leaf(next);
+            if let Some(first) = leaf.get(0) {
+                self.add_leaf(first.offset, leaf);
+            }
+        }
     }
 
     /// Divides a leaf that has become too large. Where it grew at one end, as in ascending or descending writes, the rest stays full.
@@ -166,17 +179,12 @@ impl Pieces {
         };
         let right = self.leaf_mut(key).split_off(left_pieces);
         let right_key = right.get(0).expect("more pieces than stay").offset;
-        self.rest.insert(right_key, right);
-        self.last_key = self.last_key.max(right_key);
         self.note_dirty(key);
-        self.note_dirty(right_key);
+        self.add_leaf(right_key, right);
     }
 
     /// Drops a leaf that is empty, or puts its pieces and those of a neighbour into one, if they leave room in it.
     fn shrink(&mut self, key: u64) {
-        if key != 0 && !self.rest.contains_key(&key) {
-            return;
-        }
         if key != 0 && self.leaf(key).len() == 0 {
             self.drop_leaf(key);
             return;
@@ -191,6 +199,12 @@ impl Pieces {
             self.leaf_mut(left).append(moved);
             self.note_dirty(left);
         }
+    }
+
+    fn add_leaf(&mut self, key: u64, leaf: Leaf) {
+        self.rest.insert(key, leaf);
+        self.last_key = self.last_key.max(key);
+        self.note_dirty(key);
     }
 
     fn drop_leaf(&mut self, key: u64) -> Leaf {
@@ -217,14 +231,7 @@ impl Pieces {
     /// that piece is the first of the next leaf.
     fn locate(&self, offset: u64) -> (u64, &Leaf, usize) {
         let (key, leaf) = self.leaf_at(offset);
-        let index = leaf.reaching_beyond(offset);
-        if index == 0 && key != 0 {
-            let (before, leaf) = self.leaf_before(key);
-            if leaf.last().is_some_and(|last| last.end() > offset) {
-                return (before, leaf, leaf.len() - 1);
-            }
-        }
-        (key, leaf, index)
+        (key, leaf, leaf.reaching_beyond(offset))
     }
 
     /// The leaf that a piece that begins at `offset` belongs to.

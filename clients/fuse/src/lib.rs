@@ -21,10 +21,12 @@ use parking_lot::{Condvar, Mutex};
 use rustix::io::Errno;
 
 use crate::filesystem::Filesystem;
-pub use crate::unmount::clear_dead_mount;
+pub use crate::unmount::{clear_dead_mount, is_dead_mount};
 
-/// How long [`Mounted::unmount`] waits for requests that are being served, when others still use the mount.
+/// How long [`Mounted::unmount`] waits for the requests that are being served.
 const UNMOUNT_PATIENCE: Duration = Duration::from_secs(2);
+/// The same, when processes still use the mount: they may be about to end.
+const DETACH_PATIENCE: Duration = Duration::from_millis(300);
 
 /// How to mount.
 #[derive(Clone, Debug)]
@@ -152,12 +154,10 @@ pub fn mount<T: Transport + 'static>(client: Client<T>, options: MountOptions) -
 
 /// The absolute path of a directory that can be mounted on.
 fn check_mountpoint(path: &Path) -> Result<PathBuf, MountError> {
-    match rustix::fs::stat(path) {
+    match unmount::look(path) {
         Err(Errno::NOTCONN | Errno::CONNABORTED) => return Err(MountError::DeadMount { path: path.into() }),
         Err(errno) => return Err(MountError::Mountpoint { path: path.into(), source: errno.into() }),
-        Ok(stat) if !rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir() => {
-            return Err(MountError::NotADirectory { path: path.into() });
-        }
+        Ok(kind) if !kind.is_dir() => return Err(MountError::NotADirectory { path: path.into() }),
         Ok(_) => {}
     }
     path.canonicalize().map_err(|source| MountError::Mountpoint { path: path.into(), source })
@@ -195,7 +195,7 @@ impl Mounted {
         match unmount::unmount(&self.mountpoint) {
             Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
                 unmount::detach(&self.mountpoint)?;
-                if !self.session.wait(UNMOUNT_PATIENCE) {
+                if !self.session.wait(DETACH_PATIENCE) {
                     let path = self.mountpoint.display();
                     forebay_host::log::problem(&format!("{path} is unmounted, but processes still use files or directories in it"));
                 }

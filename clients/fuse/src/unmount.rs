@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount as unmount_call};
 
@@ -40,15 +41,29 @@ fn run_helper(path: &Path, arguments: &[&str]) -> io::Result<()> {
     if message.contains("busy") { Err(Errno::BUSY.into()) } else { Err(io::Error::other(message)) }
 }
 
+/// Whether `path` is a FUSE mount whose server has died. Asks past the kernel's memory, which outlives the server.
+pub fn is_dead_mount(path: &Path) -> bool {
+    matches!(look(path), Err(Errno::NOTCONN | Errno::CONNABORTED))
+}
+
+/// Whether a directory or another object stands at `path`, as the server says now.
+pub(crate) fn look(path: &Path) -> rustix::io::Result<FileType> {
+    match statx(CWD, path, AtFlags::STATX_FORCE_SYNC, StatxFlags::TYPE) {
+        Ok(found) => Ok(FileType::from_raw_mode(found.stx_mode.into())),
+        // Sandboxes may not know statx.
+        Err(Errno::NOSYS | Errno::PERM) => Ok(FileType::from_raw_mode(rustix::fs::stat(path)?.st_mode)),
+        Err(errno) => Err(errno),
+    }
+}
+
 /// If a Forebay mount whose server has died stands at `path`, takes it away. Tells whether there was one.
 ///
 /// # Errors
 /// A dead mount that is not Forebay's is left alone; and what the kernel says if it cannot be taken away.
 pub fn clear_dead_mount(path: &Path) -> io::Result<bool> {
     for cleared in 0..STACKED_MAX {
-        match rustix::fs::stat(path) {
-            Err(Errno::NOTCONN | Errno::CONNABORTED) => {}
-            _ => return Ok(cleared > 0),
+        if !is_dead_mount(path) {
+            return Ok(cleared > 0);
         }
         let absolute = absolute(path)?;
         if let Some(entry) = mountinfo::topmost(&absolute).filter(|entry| entry.kind != "fuse.forebay") {

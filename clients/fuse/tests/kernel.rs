@@ -1,0 +1,376 @@
+//! What the kernel makes of system calls, and what we make of what the kernel asks: through real mounts of a server in memory.
+
+mod support;
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use forebay_client::Client;
+use forebay_core::message::Request;
+use forebay_fuse::MountError;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, Timespec, Timestamps};
+use support::{MemoryServer, can_mount, mount, options};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn wait_until(what: &str, condition: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn files_directories_and_links() {
+    if !can_mount() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let server = MemoryServer::new();
+    let mounted = mount(&server, options(dir.path()));
+    let path = |name: &str| dir.path().join(name);
+
+    let bytes: Vec<u8> = (0..3_000_000u32).map(|i| (i % 251) as u8).collect();
+    fs::write(path("big"), &bytes).unwrap();
+    assert!(fs::read(path("big")).unwrap() == bytes);
+    let largest = server.take_requests().into_iter().filter_map(|request| match request {
+        Request::Write { len, .. } => Some(len),
+        _ => None,
+    });
+    assert_eq!(largest.max(), Some(1 << 20), "writes come in the largest pieces that were agreed");
+
+    fs::create_dir(path("d")).unwrap();
+    fs::rename(path("big"), path("d/moved")).unwrap();
+    std::os::unix::fs::symlink("moved", path("d/sym")).unwrap();
+    fs::hard_link(path("d/moved"), path("d/hard")).unwrap();
+    assert_eq!(fs::read_link(path("d/sym")).unwrap(), Path::new("moved"));
+    assert_eq!(fs::metadata(path("d/sym")).unwrap().nlink(), 2);
+    assert_eq!(fs::remove_dir(path("d")).unwrap_err().kind(), ErrorKind::DirectoryNotEmpty);
+    assert_eq!(fs::metadata(path("none")).unwrap_err().kind(), ErrorKind::NotFound);
+
+    for i in 0..500 {
+        File::create(path(&format!("d/{i:03}"))).unwrap();
+    }
+    let mut names: Vec<_> = fs::read_dir(path("d")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    assert_eq!(names.len(), 503, "more than one answer's worth, each once: {names:?}");
+    names.dedup();
+    assert_eq!(names.len(), 503);
+
+    let stat = rustix::fs::statvfs(dir.path()).unwrap();
+    assert_eq!((stat.f_blocks * stat.f_frsize, stat.f_namemax), (1 << 30, 255));
+    mounted.unmount().unwrap();
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn opening_flags_reach_the_server() {
+    if !can_mount() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let server = MemoryServer::new();
+    let _mounted = mount(&server, options(dir.path()));
+    let path = dir.path().join("f");
+
+    let mut created = OpenOptions::new().write(true).create_new(true).mode(0o640).open(&path).unwrap();
+    created.write_all(b"one").unwrap();
+    assert_eq!(OpenOptions::new().write(true).create_new(true).open(&path).unwrap_err().kind(), ErrorKind::AlreadyExists);
+    let requests = server.take_requests();
+    assert!(requests.iter().any(|r| matches!(r, Request::Create { exclusive: true, mode: 0o640, .. })), "{requests:?}");
+    assert!(requests.iter().any(|r| matches!(r, Request::Write { append: false, offset: 0, len: 3, .. })), "{requests:?}");
+    assert!(!requests.iter().any(|r| matches!(r, Request::Sync { .. })), "{requests:?}");
+
+    OpenOptions::new().append(true).open(&path).unwrap().write_all(b"two").unwrap();
+    let requests = server.take_requests();
+    assert!(requests.iter().any(|r| matches!(r, Request::Write { append: true, len: 3, .. })), "{requests:?}");
+    assert_eq!(fs::read(&path).unwrap(), b"onetwo");
+
+    for flag in [OFlags::SYNC, OFlags::DSYNC] {
+        server.take_requests();
+        let mut file = OpenOptions::new().write(true).custom_flags(flag.bits() as i32).open(&path).unwrap();
+        file.write_all(b"3").unwrap();
+        let requests = server.take_requests();
+        let write = requests.iter().position(|r| matches!(r, Request::Write { .. })).unwrap();
+        assert!(requests[write..].iter().any(|r| matches!(r, Request::Sync { .. })), "{requests:?}");
+    }
+    File::open(&path).unwrap().sync_all().unwrap();
+    File::open(dir.path()).unwrap().sync_all().unwrap();
+    let syncs = server.take_requests().into_iter().filter(|r| matches!(r, Request::Sync { .. })).count();
+    assert_eq!(syncs, 2);
+
+    // Truncation on opening is a change of the size.
+    File::create(&path).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().len(), 0);
+}
+
+#[test]
+fn attributes_times_and_the_umask() {
+    if !can_mount() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let server = MemoryServer::new();
+    let _mounted = mount(&server, options(dir.path()));
+    let path = dir.path().join("f");
+    let before = rustix::process::umask(Mode::from_raw_mode(0o027));
+    let made = OpenOptions::new().write(true).create(true).truncate(true).mode(0o666).open(&path);
+    rustix::process::umask(before);
+    made.unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().mode(), 0o100_640);
+
+    // Half a second before 1969-12-31 23:59:58, and far in the future.
+    for (secs, nanos) in [(-3, 500_000_000), (-1, 0), (0, 1), (4_000_000_000, 999_999_999)] {
+        let time = Timespec { tv_sec: secs, tv_nsec: nanos };
+        let times = Timestamps { last_access: time, last_modification: time };
+        rustix::fs::utimensat(CWD, &path, &times, AtFlags::empty()).unwrap();
+        let metadata = fs::metadata(&path).unwrap();
+        assert_eq!((metadata.mtime(), metadata.mtime_nsec()), (secs, nanos));
+        assert_eq!((metadata.atime(), metadata.atime_nsec()), (secs, nanos));
+    }
+
+    fs::set_permissions(&path, Permissions::from_mode(0o6755)).unwrap();
+    if !rustix::process::getuid().is_root() {
+        fs::write(&path, b"x").unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o755, "a write takes the set-user-id bit away");
+    }
+    rustix::fs::mknodat(CWD, &dir.path().join("fifo"), rustix::fs::FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    assert!(fs::metadata(dir.path().join("fifo")).unwrap().file_type().is_fifo());
+}
+
+#[test]
+fn renames_with_flags_and_calls_that_are_not_there() {
+    if !can_mount() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let server = MemoryServer::new();
+    let _mounted = mount(&server, options(dir.path()));
+    let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+    fs::write(&a, b"a").unwrap();
+    fs::write(&b, b"b").unwrap();
+    let no_replace = rustix::fs::renameat_with(CWD, &a, CWD, &b, RenameFlags::NOREPLACE);
+    assert_eq!(no_replace, Err(rustix::io::Errno::EXIST));
+    rustix::fs::renameat_with(CWD, &a, CWD, &b, RenameFlags::EXCHANGE).unwrap();
+    assert_eq!((fs::read(&a).unwrap(), fs::read(&b).unwrap()), (b"b".to_vec(), b"a".to_vec()));
+    let white_out = rustix::fs::renameat_with(CWD, &a, CWD, &b, RenameFlags::WHITEOUT);
+    assert!(white_out.is_err());
+
+    let mut value = [0; 8];
+    assert_eq!(rustix::fs::getxattr(&a, "user.x", &mut value), Err(rustix::io::Errno::OPNOTSUPP));
+    let mut file = OpenOptions::new().read(true).write(true).open(&a).unwrap();
+    let allocated = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, 100);
+    assert_eq!(allocated, Err(rustix::io::Errno::OPNOTSUPP));
+    file.set_len(10_000).unwrap();
+    assert_eq!(rustix::fs::seek(&file, rustix::fs::SeekFrom::Hole(0)), Ok(10_000));
+    // std's copy falls back to reading and writing.
+    assert_eq!(fs::copy(&a, dir.path().join("c")).unwrap(), 10_000);
+
+    // Locks are the kernel's: they hold between open files of this mount.
+    let other = File::open(&a).unwrap();
+    file.try_lock().unwrap();
+    assert!(other.try_lock().is_err());
+    file.unlock().unwrap();
+    other.try_lock().unwrap();
+
+    let mut first = [0];
+    file.seek(SeekFrom::Start(0)).unwrap();
+    file.read_exact(&mut first).unwrap();
+    assert_eq!(&first, b"b");
+}
+
+#[test]
+fn the_kernel_keeps_names_and_pages_and_gives_its_references_back() {
+    if !can_mount() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let server = MemoryServer::new();
+    let mounted = mount(&server, options(dir.path()));
+    let path = dir.path().join("f");
+    fs::write(&path, vec![7; 100_000]).unwrap();
+    fs::read(&path).unwrap();
+    fs::metadata(dir.path().join("none")).unwrap_err();
+    server.take_requests();
+    for _ in 0..10 {
+        assert_eq!(fs::read(&path).unwrap().len(), 100_000);
+        fs::metadata(dir.path().join("none")).unwrap_err();
+    }
+    let requests = server.take_requests();
+    let again = requests.iter().filter(|r| matches!(r, Request::Lookup { .. } | Request::Read { .. })).count();
+    assert_eq!(again, 0, "{requests:?}");
+
+    fs::remove_file(&path).unwrap();
+    wait_until("the kernel forgets a removed file", || server.references() == 0);
+    mounted.unmount().unwrap();
+}
+
+#[test]
+fn in_write_back_mode_the_kernel_gathers_small_writes() {
+    if !can_mount() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let server = MemoryServer::new();
+    let mounted = mount(&server, forebay_fuse::MountOptions { kernel_write_back: true, ..options(dir.path()) });
+    let file = OpenOptions::new().append(true).create(true).open(dir.path().join("f")).unwrap();
+    for i in 0..1000u32 {
+        (&file).write_all(&i.to_le_bytes()).unwrap();
+    }
+    file.sync_all().unwrap();
+    let requests = server.take_requests();
+    let writes: Vec<_> = requests.iter().filter(|r| matches!(r, Request::Write { .. })).collect();
+    assert!(writes.len() < 10, "{} writes", writes.len());
+    assert!(writes.iter().all(|r| matches!(r, Request::Write { append: false, .. })), "pages have their own place");
+    mounted.unmount().unwrap();
+    let mounted = mount(&server, options(dir.path()));
+    let mut last = [0; 4];
+    File::open(dir.path().join("f")).unwrap().read_exact_at(&mut last, 999 * 4).unwrap();
+    assert_eq!(u32::from_le_bytes(last), 999);
+    drop(mounted);
+}
+
+#[test]
+fn a_mount_in_use_is_detached_and_serves_its_users() {
+    if !can_mount() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let server = MemoryServer::new();
+    let mounted = mount(&server, options(dir.path()));
+    fs::write(dir.path().join("f"), b"still here").unwrap();
+    let open = File::open(dir.path().join("f")).unwrap();
+    mounted.unmount().unwrap();
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    let mut bytes = [0; 10];
+    open.read_exact_at(&mut bytes, 0).unwrap();
+    assert_eq!(&bytes, b"still here");
+
+    // Another mount on the same directory is not taken for the old one.
+    let second = MemoryServer::new();
+    let mounted = mount(&second, options(dir.path()));
+    assert!(!mounted.wait_ended(Duration::ZERO));
+    drop(open);
+    fs::write(dir.path().join("g"), b"g").unwrap();
+    mounted.unmount().unwrap();
+}
+
+#[test]
+fn an_unmount_from_outside_ends_the_mount() {
+    if !can_mount() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mounted = mount(&MemoryServer::new(), options(dir.path()));
+    let status = Command::new("fusermount3").arg("-u").arg(dir.path()).status();
+    let Ok(status) = status else {
+        eprintln!("SKIPPED: there is no fusermount3");
+        return;
+    };
+    assert!(status.success());
+    assert!(mounted.wait_ended(PATIENCE));
+    mounted.unmount().unwrap();
+}
+
+#[test]
+fn bad_mountpoints_are_named() {
+    if !can_mount() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    fs::write(&file, b"").unwrap();
+    let try_mount = |path: &Path| forebay_fuse::mount(Client::new(MemoryServer::new()), options(path)).unwrap_err();
+    assert!(matches!(try_mount(&file), MountError::NotADirectory { .. }));
+    let missing = try_mount(&dir.path().join("missing"));
+    assert!(matches!(missing, MountError::Mountpoint { .. }));
+    assert!(missing.to_string().contains("missing"), "{missing}");
+    assert!(!forebay_fuse::clear_dead_mount(dir.path()).unwrap());
+}
+
+/// The other process of the next test: mounts and waits to be killed.
+#[test]
+fn helper_mounts_and_hangs() {
+    let Some(dir) = std::env::var_os("FOREBAY_TEST_HANG_AT") else { return };
+    let _mounted = mount(&MemoryServer::new(), options(Path::new(&dir)));
+    println!("mounted");
+    std::thread::sleep(Duration::from_secs(3600));
+}
+
+#[test]
+fn a_dead_mount_is_recognised_and_cleared() {
+    if !can_mount() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "helper_mounts_and_hangs", "--nocapture"])
+        .env("FOREBAY_TEST_HANG_AT", dir.path())
+        .spawn()
+        .unwrap();
+    let device = fs::metadata(dir.path()).unwrap().dev();
+    wait_until("the other process has mounted", || fs::metadata(dir.path()).is_ok_and(|metadata| metadata.dev() != device));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait_until("the mount is dead", || forebay_fuse::is_dead_mount(dir.path()));
+    let error = forebay_fuse::mount(Client::new(MemoryServer::new()), options(dir.path())).unwrap_err();
+    assert!(matches!(error, MountError::DeadMount { .. }), "{error}");
+    assert!(forebay_fuse::clear_dead_mount(dir.path()).unwrap());
+    assert_eq!(fs::metadata(dir.path()).unwrap().dev(), device);
+    assert!(!forebay_fuse::is_dead_mount(dir.path()));
+}
+
+/// The other process of the next test.
+#[test]
+fn helper_mounts_as_another_user() {
+    let Some(dir) = std::env::var_os("FOREBAY_TEST_MOUNT_AT") else { return };
+    let dir = Path::new(&dir);
+    let mounted = mount(&MemoryServer::new(), options(dir));
+    fs::write(dir.join("f"), b"mine").unwrap();
+    assert_eq!(fs::read(dir.join("f")).unwrap(), b"mine");
+    assert_eq!(fs::metadata(dir.join("f")).unwrap().uid(), rustix::process::getuid().as_raw());
+    fs::set_permissions(dir.join("f"), Permissions::from_mode(0o4755)).unwrap();
+    fs::write(dir.join("f"), b"x").unwrap();
+    assert_eq!(fs::metadata(dir.join("f")).unwrap().mode() & 0o7777, 0o755, "a write takes the set-user-id bit away");
+    fs::set_permissions(dir.join("f"), Permissions::from_mode(0o400)).unwrap();
+    assert_eq!(OpenOptions::new().write(true).open(dir.join("f")).unwrap_err().kind(), ErrorKind::PermissionDenied);
+    let busy = File::open(dir.join("f")).unwrap();
+    mounted.unmount().unwrap();
+    drop(busy);
+    let open_to_all = forebay_fuse::MountOptions { allow_other: true, ..options(dir) };
+    if let Err(error) = forebay_fuse::mount(Client::new(MemoryServer::new()), open_to_all) {
+        assert!(matches!(error, MountError::AllowOtherDenied), "{error}");
+    }
+    println!("all done as user {}", rustix::process::getuid().as_raw());
+}
+
+#[test]
+fn an_ordinary_user_can_mount() {
+    if !can_mount() {
+        return;
+    }
+    const NOBODY: u32 = 65534;
+    let dir = tempfile::tempdir().unwrap();
+    let exe = std::env::current_exe().unwrap();
+    let mut command = Command::new(&exe);
+    command.args(["--exact", "helper_mounts_as_another_user", "--nocapture"]).env("FOREBAY_TEST_MOUNT_AT", dir.path());
+    if rustix::process::getuid().is_root() {
+        std::os::unix::fs::chown(dir.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    let output = match command.output() {
+        Ok(output) => output,
+        Err(error) => {
+            eprintln!("SKIPPED: {} cannot be run as another user: {error}", exe.display());
+            return;
+        }
+    };
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && text.contains("all done as user"), "{text}");
+}

@@ -18,10 +18,11 @@ use crate::random::{hex, random_id};
 use crate::superblock::{Geometry, Superblock, SuperblockError, boot_id, sync_parent};
 
 const SUPERBLOCK: &str = "superblock";
+/// What a superblock is before it takes the place of the old one.
+const SUPERBLOCK_NEW: &str = "superblock.new";
 const SSD_LOG: &str = "ssd.log";
 const LOCK: &str = "lock";
 const MEMORY_PREFIX: &str = "forebay-";
-const JOURNAL_PREFIX: &str = "journal-";
 /// Where the memory file goes if the user names no place.
 const MEMORY_DIR: &str = "/dev/shm";
 /// The position of a buffer's first record: 0 stands for none.
@@ -39,12 +40,12 @@ pub enum BufferError {
         /// The process, as the lock file names it.
         pid: String,
     },
-    /// The directory holds something else.
-    #[error("{} is not empty (it holds {found:?}) and is not a Forebay buffer; choose an empty or a new directory", .path.display())]
-    NotEmpty {
+    /// The directory holds a file of someone else's where the buffer's own would go.
+    #[error("{} holds {found:?} and is not a Forebay buffer; choose an empty or a new directory", .path.display())]
+    NotABuffer {
         /// The directory.
         path: PathBuf,
-        /// One of the names in it.
+        /// The name.
         found: String,
     },
     /// A buffer is there already.
@@ -146,8 +147,16 @@ impl BufferDir {
         superblock.try_exists().map_err(io_error("look for", &superblock))
     }
 
-    /// Makes a buffer at `path`, a directory that is missing or empty, with an empty first journal. The superblock comes last, so
-    /// that what a crash leaves behind is no buffer, and is made anew the next time.
+    /// Whether a file of this name in a buffer directory is the buffer's own.
+    pub fn owns_name(name: &str) -> bool {
+        let is_memory = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-') && rest.len() > 32;
+        [SUPERBLOCK, SUPERBLOCK_NEW, SSD_LOG, LOCK].contains(&name)
+            || crate::journal::is_journal_name(name)
+            || name.strip_prefix(MEMORY_PREFIX).is_some_and(is_memory)
+    }
+
+    /// Makes a buffer at `path`, a directory that is missing or holds no file that [`BufferDir::owns_name`], with an empty first
+    /// journal. The superblock comes last, so that what a crash leaves behind is no buffer, and is made anew the next time.
     ///
     /// # Errors
     /// Every variant of [`BufferError`] but `Truncated`.
@@ -156,11 +165,12 @@ impl BufferDir {
         check_geometry(&geometry)?;
         let made_directory = make_directory(path)?;
         let path = path.canonicalize().map_err(io_error("find", path))?;
+        let had_lock = path.join(LOCK).exists();
         let lock = take_lock(&path)?;
         if BufferDir::exists(&path)? {
             return Err(BufferError::Exists(path));
         }
-        clear_leftovers(&path)?;
+        clear_leftovers(&path, had_lock)?;
         make_ssd_log(&path.join(SSD_LOG), geometry.ssd_bytes())?;
         let instance = random_id().map_err(io_error("name", &path))?;
         let memory_dir = settings.memory_dir.as_deref().unwrap_or(Path::new(MEMORY_DIR));
@@ -190,7 +200,7 @@ impl BufferDir {
     /// journal then shows as not intact.
     ///
     /// # Errors
-    /// Every variant of [`BufferError`] but `NotEmpty`, `Exists` and `Geometry`.
+    /// Every variant of [`BufferError`] but `NotABuffer`, `Exists` and `Geometry`.
     pub fn open(path: &Path, memory_dir: Option<&Path>) -> Result<BufferDir, BufferError> {
         if !BufferDir::exists(path)? {
             return Err(SuperblockError::Missing(path.to_owned()).into());
@@ -256,7 +266,7 @@ impl BufferDir {
         std::fs::remove_file(&superblock).map_err(io_error("remove", &superblock))?;
         sync_parent(&superblock).map_err(io_error("sync", &self.path))?;
         remove_if_there(&self.memory.path)?;
-        clear_leftovers(&self.path)?;
+        clear_leftovers(&self.path, true)?;
         remove_if_there(&self.path.join(LOCK))?;
         if self.superblock.made_directory {
             match std::fs::remove_dir(&self.path) {
@@ -328,19 +338,20 @@ fn take_lock(path: &Path) -> Result<File, BufferError> {
     Ok(file)
 }
 
-/// Removes what an unfinished creation or removal left in the directory; refuses if anything else is in it.
-fn clear_leftovers(path: &Path) -> Result<(), BufferError> {
+/// Removes what an unfinished creation or removal left in the directory. Where there was no lock file before, no buffer was ever
+/// made there: a file with a name of ours is someone else's then.
+fn clear_leftovers(path: &Path, had_lock: bool) -> Result<(), BufferError> {
     let mut ours = Vec::new();
     for entry in std::fs::read_dir(path).map_err(io_error("list", path))? {
         let name = entry.map_err(io_error("list", path))?.file_name();
         let found = name.to_string_lossy().into_owned();
-        let is_ours =
-            found == SSD_LOG || found == "superblock.new" || found.starts_with(JOURNAL_PREFIX) || found.starts_with(MEMORY_PREFIX);
-        if is_ours {
-            ours.push(path.join(name));
-        } else if found != LOCK {
-            return Err(BufferError::NotEmpty { path: path.to_owned(), found });
+        if found == LOCK || !BufferDir::owns_name(&found) {
+            continue;
         }
+        if !had_lock {
+            return Err(BufferError::NotABuffer { path: path.to_owned(), found });
+        }
+        ours.push(path.join(name));
     }
     ours.iter().try_for_each(|path| remove_if_there(path))
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rustix::fs::OFlags;
 
-use crate::device::{Device, FaultyDevice, FileDevice};
+use crate::device::{Device, Fault, FaultyDevice, FileDevice};
 use crate::random::SplitMix;
 
 /// Named devices.
@@ -88,6 +88,8 @@ struct FaultyState {
     current: BTreeMap<String, FaultyDevice>,
     /// Creations (with the device) and removals since the last sync.
     unsynced: Vec<(String, Option<FaultyDevice>)>,
+    /// What goes wrong with the first operation on the next device that is made.
+    next_fault: Option<Fault>,
 }
 
 impl FaultyDirectory {
@@ -99,6 +101,11 @@ impl FaultyDirectory {
     /// The device of a name.
     pub fn device(&self, name: &str) -> Option<FaultyDevice> {
         self.state.lock().current.get(name).cloned()
+    }
+
+    /// The first operation on the next device that is made goes wrong.
+    pub fn fail_next_create(&self, fault: Fault) {
+        self.state.lock().next_fault = Some(fault);
     }
 
     /// Takes the power away from the directory and every device in it: of the unsynced creations and removals any subset stays.
@@ -128,6 +135,9 @@ impl Directory for FaultyDirectory {
             return Err(io::Error::from(io::ErrorKind::AlreadyExists));
         }
         let device = FaultyDevice::new();
+        if let Some(fault) = state.next_fault.take() {
+            device.fail_at(0, fault);
+        }
         state.current.insert(name.to_owned(), device.clone());
         state.unsynced.push((name.to_owned(), Some(device.clone())));
         Ok(Arc::new(device))

@@ -35,7 +35,7 @@ struct State {
     durable: Vec<u8>,
     /// What a reader sees.
     current: Vec<u8>,
-    /// Sectors written since the last sync, in order, each with its bytes as of then.
+    /// Writes since the last sync, in order: the first sector, and the bytes of all their sectors as of then.
     unsynced: Vec<(u64, Box<[u8]>)>,
     operations: u64,
     faults: BTreeMap<u64, Fault>,
@@ -61,7 +61,7 @@ impl FaultyDevice {
 
     /// Sector writes that a power loss now could take.
     pub fn unsynced_sectors(&self) -> usize {
-        self.state.lock().unsynced.len()
+        self.state.lock().unsynced.iter().map(|(_, bytes)| bytes.len().div_ceil(SECTOR_BYTES)).sum()
     }
 
     /// Takes the power away: an arbitrary subset of the unsynced sector writes reaches the medium, in an arbitrary order.
@@ -69,7 +69,12 @@ impl FaultyDevice {
     pub fn power_loss(&self, seed: u64) {
         let mut random = SplitMix::new(seed);
         let mut state = self.state.lock();
-        let mut writes = std::mem::take(&mut state.unsynced);
+        let unsynced = std::mem::take(&mut state.unsynced);
+        let sectors = |(first, bytes): &'_ (u64, Box<[u8]>)| {
+            let first = *first;
+            (first..).zip(bytes.chunks(SECTOR_BYTES).map(<[u8]>::to_vec)).collect::<Vec<_>>()
+        };
+        let mut writes: Vec<(u64, Vec<u8>)> = unsynced.iter().flat_map(sectors).collect();
         // Some losses take nearly all, some nearly nothing.
         let kept_of_256 = random.below(257);
         random.shuffle(&mut writes);
@@ -108,13 +113,9 @@ impl State {
             return;
         }
         write_growing(&mut self.current, offset, buf);
-        let sector_bytes = SECTOR_BYTES as u64;
-        let last = (offset + buf.len() as u64 - 1) / sector_bytes;
-        for sector in offset / sector_bytes..=last {
-            let start = (sector * sector_bytes) as usize;
-            let end = self.current.len().min(start + SECTOR_BYTES);
-            self.unsynced.push((sector, self.current[start..end].into()));
-        }
+        let first = offset as usize / SECTOR_BYTES;
+        let end = (offset as usize + buf.len()).next_multiple_of(SECTOR_BYTES).min(self.current.len());
+        self.unsynced.push((first as u64, self.current[first * SECTOR_BYTES..end].into()));
     }
 
     fn read(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {

@@ -32,5 +32,5 @@ pub trait Device: Send + Sync {
 
 /// The error of a read that the device's end cut short.
 pub(crate) fn short_read(offset: u64, len: usize) -> io::Error {
-    io::Error::new(io::ErrorKind::UnexpectedEof, format!("the device ends before byte {}", offset + len as u64))
+    io::Error::new(io::ErrorKind::UnexpectedEof, format!("the device ends within the {len} bytes at byte {offset}"))
 }

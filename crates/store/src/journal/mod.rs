@@ -320,6 +320,11 @@ impl Journal {
     }
 }
 
+/// Whether a file of this name is a journal.
+pub(crate) fn is_journal_name(name: &str) -> bool {
+    format::file_number(name).is_some()
+}
+
 /// Makes a file that holds a header and nothing else.
 fn new_file(directory: &dyn Directory, header: &Header) -> Result<Arc<dyn Device>, JournalError> {
     let name = format::file_name(header.number);

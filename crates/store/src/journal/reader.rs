@@ -13,6 +13,8 @@ use crate::superblock::{u32_at, u64_at};
 const WINDOW_BYTES: usize = 1 << 20;
 /// How far behind a bad frame a whole one is looked for, bytes: further than any journal is filled ahead.
 const SEARCH_BYTES: u64 = 64 << 20;
+/// Looked through for zeros at a time, bytes.
+const ZEROS_BYTES: u64 = 4096;
 /// A frame behind a bad one is taken for one if its position is at most this far ahead.
 const POSITION_GAP_MAX: u64 = 1 << 32;
 
@@ -171,37 +173,49 @@ impl<'a> FrameReader<'a> {
     /// Looks at what follows the last valid frame, which ended at `from`.
     fn tail(&mut self, from: u64, next: Position) -> io::Result<Tail> {
         let end = self.window.len.min(from.saturating_add(SEARCH_BYTES));
-        let mut all_zero = true;
         let (mut count, mut synced, mut snapshot_end, mut appended) = (0, false, false, false);
+        let mut all_zero = true;
         let mut at = from;
         while at < end {
-            let Some(header) = self.window.get(at, FRAME_HEADER_BYTES)? else {
-                let rest = self.window.get(at, (self.window.len - at) as usize)?.unwrap_or_default();
-                all_zero &= rest.iter().all(|byte| *byte == 0);
+            let zeros = self.zeros(at, end)?;
+            if zeros == end - at {
                 break;
-            };
-            all_zero &= header.iter().all(|byte| *byte == 0);
+            }
+            all_zero = false;
+            // A frame begins with a length that is not zero, in its first four bytes.
+            at += zeros.saturating_sub(3);
+            let Some(header) = self.window.get(at, FRAME_HEADER_BYTES)? else { break };
             // The position tells nearly every place that is no frame, so that few checksums are computed.
             let ahead = u64_at(header, 8).wrapping_sub(next.0);
-            if !(1..=POSITION_GAP_MAX).contains(&ahead) {
+            let frame = if (1..=POSITION_GAP_MAX).contains(&ahead) { self.frame(at)? } else { None };
+            let Some((_, record, len)) = frame else {
                 at += 1;
                 continue;
-            }
-            match self.frame(at)? {
-                Some((_, record, len)) => {
-                    count += 1;
-                    appended |= snapshot_end;
-                    synced |= matches!(record, Record::Synced { upto } if upto >= next);
-                    snapshot_end |= matches!(record, Record::SnapshotEnd);
-                    at += len;
-                }
-                None => at += 1,
-            }
+            };
+            count += 1;
+            appended |= snapshot_end;
+            synced |= matches!(record, Record::Synced { upto } if upto >= next);
+            snapshot_end |= matches!(record, Record::SnapshotEnd);
+            at += len;
         }
         Ok(match count {
             0 if all_zero => Tail::Unwritten,
             0 => Tail::Garbage,
             count => Tail::Frames { count, synced, appended },
         })
+    }
+
+    /// How many zeros stand from `at` on, at most up to `end`.
+    fn zeros(&mut self, at: u64, end: u64) -> io::Result<u64> {
+        let mut zeros = 0;
+        while at + zeros < end {
+            let len = (end - at - zeros).min(ZEROS_BYTES);
+            let Some(bytes) = self.window.get(at + zeros, len as usize)? else { break };
+            if let Some(first) = bytes.iter().position(|byte| *byte != 0) {
+                return Ok(zeros + first as u64);
+            }
+            zeros += len;
+        }
+        Ok(zeros)
     }
 }

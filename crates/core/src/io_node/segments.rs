@@ -71,6 +71,8 @@ pub struct Segments {
     free_slots: BTreeSet<SsdSlot>,
     free_memory: BTreeSet<MemorySlot>,
     dying: VecDeque<Dying>,
+    /// Memory slots of spilled segments, until the record that says so is appended.
+    leaving: Vec<(MemorySlot, Position)>,
     active: Option<SegmentId>,
     next_segment: u64,
     segments_max: u32,
@@ -111,6 +113,7 @@ impl Segments {
             free_slots: (0..segments_max).map(SsdSlot).collect(),
             free_memory: (0..memory_segments_max).map(MemorySlot).collect(),
             dying: VecDeque::new(),
+            leaving: Vec::new(),
             active: None,
             next_segment: 1,
             segments_max,
@@ -247,6 +250,13 @@ impl Segments {
     pub fn settle(&mut self, appended: Position, durable: Position) -> usize {
         let before = self.dying.len();
         let (free_slots, free_memory) = (&mut self.free_slots, &mut self.free_memory);
+        self.leaving.retain(|(memory, position)| {
+            let settled = *position <= appended;
+            if settled {
+                free_memory.insert(*memory);
+            }
+            !settled
+        });
         self.dying.retain_mut(|dead| {
             if dead.position <= appended {
                 free_memory.extend(dead.memory.take());
@@ -272,7 +282,7 @@ impl Segments {
 
     /// Segments on their way out of memory.
     pub fn leaving_count(&self) -> usize {
-        self.live.values().filter(|s| s.leaving_memory && s.memory.is_some()).count()
+        self.leaving.len() + self.live.values().filter(|s| s.leaving_memory && s.memory.is_some()).count()
     }
 
     /// A spill of the segment has ended.
@@ -283,12 +293,12 @@ impl Segments {
         }
     }
 
-    /// The segment has left memory: its memory slot is free.
-    pub fn left_memory(&mut self, id: SegmentId) {
+    /// The segment has left memory, as the record at `position` says: its memory slot is free when that is appended.
+    pub fn left_memory(&mut self, id: SegmentId, position: Position) {
         if let Some(segment) = self.live.get_mut(&id) {
             segment.leaving_memory = false;
             if let Some(memory) = segment.memory.take() {
-                self.free_memory.insert(memory);
+                self.leaving.push((memory, position));
             }
         }
     }
@@ -333,7 +343,12 @@ impl Segments {
 
     /// For recovery: a segment as the journal says it was opened. Whatever had its slots before is gone.
     pub(crate) fn reopen(&mut self, id: SegmentId, slot: SsdSlot, memory: Option<MemorySlot>) {
-        self.live.retain(|_, s| s.slot != slot);
+        let live_bytes = &mut self.live_bytes;
+        self.live.retain(|_, s| {
+            let kept = s.slot != slot;
+            *live_bytes -= if kept { 0 } else { u64::from(s.live_bytes) };
+            kept
+        });
         for segment in self.live.values_mut().filter(|s| memory.is_some() && s.memory == memory) {
             segment.memory = None;
         }

@@ -5,6 +5,7 @@ use crate::id::{Ino, Name};
 
 /// The next change at home for one name. Each involves only names and inodes that no other change in flight involves.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs)] // The variants say it.
 pub enum SlotAction {
     /// Nothing: the name is as wanted.
     Settled,

@@ -446,9 +446,7 @@ impl Node {
         }
         // Synchronous write-back writes the victim and nothing else (B-04); in the background, a longer run costs home little more.
         let end = if self.is_write_back_async() { range.start + u64::from(self.config.home_write_bytes_max) } else { range.end };
-        self.start_transfers(ino, range.start..end.max(range.end)).is_none() || {
-            let file = &self.io.files[&ino];
-            file.transfers.iter().any(|t| t.range.start < range.end && range.start < t.range.end)
-        }
+        self.start_transfers(ino, range.start..end.max(range.end));
+        self.io.files[&ino].transfers.iter().any(|t| t.range.start < range.end && range.start < t.range.end)
     }
 }

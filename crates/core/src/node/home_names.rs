@@ -57,9 +57,15 @@ impl Node {
             }
             self.home.scan_from = Some(at + 1);
             let (parent, name) = (*parent, name.clone());
-            if self.rests(&Subject::Name(parent, name.clone())).is_none() {
-                let action = self.names.slot_action(parent, &name);
-                self.start_change(parent, name, action);
+            match self.rests(&Subject::Name(parent, name.clone())) {
+                None => {
+                    let action = self.names.slot_action(parent, &name);
+                    self.start_change(parent, name, action);
+                }
+                Some(at) if at.0 != u64::MAX => {
+                    self.home.names_due = Some(self.home.names_due.map_or(at, |due| due.min(at)));
+                }
+                Some(_) => {}
             }
         }
     }

@@ -127,7 +127,7 @@ impl Home {
 
     /// A file has something to bring home.
     pub fn note_dirty(&mut self, ino: Ino) {
-        if !self.queued.contains_key(&ino) && !self.stalled.contains(&ino) {
+        if !self.queued.contains_key(&ino) {
             self.noted.insert(ino);
         }
     }
@@ -237,7 +237,10 @@ impl Node {
             }
             match self.look_at_file(ino) {
                 Look::Full => break,
-                Look::Finished => self.home.unqueue(ino),
+                Look::Finished => {
+                    self.home.unqueue(ino);
+                    self.home.stalled.remove(&ino);
+                }
                 Look::Stalled => {
                     self.home.unqueue(ino);
                     self.home.stalled.insert(ino);
@@ -376,14 +379,14 @@ impl Node {
     fn break_ring_or_finish_drain(&mut self) {
         let home = &self.home;
         let urgent = self.is_home_urgent();
-        let idle = home.is_quiet() && home.scan_from.is_none() && !home.barred && self.ready.is_empty();
+        let idle = home.is_quiet() && home.scan_from.is_none() && home.names_due.is_none() && !home.barred && self.ready.is_empty();
         if !idle || !urgent {
             return;
         }
         if home.is_draining() && (!home.queue.is_empty() || !home.noted.is_empty()) {
             return;
         }
-        if self.break_ring() {
+        if home.troubles.is_empty() && self.break_ring() {
             return;
         }
         let retrying = self.home.troubles.values().any(|t| t.tries < self.config.drain_tries_max);
@@ -442,7 +445,9 @@ impl Node {
             return Some(self.now);
         }
         let queue = home.queue.first().filter(|_| self.is_write_back_async() || home.is_draining()).map(|(at, _)| *at);
-        let room = home.transfers_in_flight < self.config.home_transfers_max && !home.barred;
+        let room = home.transfers_in_flight < self.config.home_transfers_max
+            && home.changes_in_flight < self.config.home_changes_max
+            && !home.barred;
         let queue = queue.filter(|_| room);
         let names = home.names_due.filter(|_| home.changes_in_flight < self.config.home_changes_max);
         let again = home.troubles.values().map(|t| t.again_at).filter(|at| *at > self.now).min();

@@ -14,6 +14,8 @@ use crate::record::Record;
 pub(super) struct JournalBooks {
     /// The newest position given.
     pub last: Position,
+    /// The newest position of a record that says more than that a sync was done.
+    pub last_change: Position,
     /// Everything up to here is appended.
     pub appended: Position,
     /// Everything up to here is on the medium.
@@ -45,6 +47,9 @@ impl Node {
 
     fn record_with(&mut self, record: Record, reply: Option<(CallId, Reply)>) -> Position {
         let position = self.next_position(1);
+        if !matches!(record, Record::Synced { .. }) {
+            self.journal.last_change = position;
+        }
         let token = self.expect(Pending::Journal { position, reply });
         self.emit(Effect::Journal { token, position, record });
         position
@@ -123,6 +128,7 @@ impl Node {
         let position = self.next_position(records.len() as u64);
         self.journal.records = 0;
         let last = self.journal.last;
+        self.journal.last_change = last;
         let token = self.expect(Pending::Rotate { last });
         self.emit(Effect::RotateJournal { token, position, records });
     }

@@ -78,7 +78,7 @@ impl Node {
     }
 
     pub(super) fn make_room(&mut self) {
-        self.io.segments.bury(self.journal.last);
+        self.io.segments.bury(self.journal.last_change);
         self.io.segments.settle(self.journal.appended, self.journal.durable);
         self.sync_may_go_on();
         self.serve_room_waiters();
@@ -125,7 +125,8 @@ impl Node {
         self.sync.spill_again_at = None;
         let spare = (self.config.memory_segments_max as usize / 4).clamp(1, 16);
         let wanted = spare.min(self.io.segments.free_count().max(1));
-        while self.io.segments.free_memory_count() + self.io.segments.leaving_count() < wanted
+        while self.io.segments.free_memory_count() < wanted
+            && self.io.segments.free_memory_count() + self.io.segments.leaving_count() < wanted
             && self.io.segments.leaving_count() < SPILLS_MAX
         {
             let Some(id) = self.io.segments.next_to_leave_memory() else { return };
@@ -181,8 +182,8 @@ impl Node {
                 self.spill(id, false);
                 return;
             }
-            self.record(Record::SegmentSpilled { segment: id });
-            self.io.segments.left_memory(id);
+            let position = self.record(Record::SegmentSpilled { segment: id });
+            self.io.segments.left_memory(id, position);
         }
     }
 
@@ -208,7 +209,7 @@ impl Node {
                 _ => break,
             }
         }
-        self.io.segments.bury(self.journal.last);
+        self.io.segments.bury(self.journal.last_change);
         self.io.segments.settle(self.journal.appended, self.journal.durable);
     }
 
@@ -321,7 +322,7 @@ impl Node {
     /// The client wants all that was acknowledged on the medium.
     pub(super) fn sync_call(&mut self, call: CallId, ino: Ino) -> Result<(), Stop> {
         self.names.inode(ino)?;
-        let position = self.journal.last;
+        let position = self.journal.last_change;
         if position <= self.journal.durable {
             self.reply(call, Reply::Done);
         } else {

@@ -5,6 +5,7 @@
 
 mod extents;
 mod harness;
+mod node;
 mod replacement;
 
 use std::process::ExitCode;
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
     let mut bench = Bench::new(options);
     extents::run(&mut bench);
     replacement::run(&mut bench);
+    node::run(&mut bench);
     match bench.finish() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -10,6 +10,17 @@ use crate::rng::Rng;
 pub struct Journal {
     files: Vec<File>,
     files_made: u64,
+    /// The memory file in use; a power loss takes it.
+    memory: u64,
+}
+
+/// What is found after a crash.
+#[derive(Debug)]
+pub struct Opened {
+    /// The records.
+    pub records: Vec<(Position, Record)>,
+    /// Whether the memory file that they speak of is there.
+    pub memory_intact: bool,
 }
 
 #[derive(Debug)]
@@ -18,6 +29,8 @@ struct File {
     records: Vec<(Position, Record)>,
     /// Records that are on the medium.
     durable: usize,
+    /// The memory file that its records speak of.
+    memory: u64,
 }
 
 /// What a sync that has begun will have made durable when it ends: of each file, how many records.
@@ -26,7 +39,7 @@ pub struct JournalSync(Vec<(u64, usize)>);
 
 impl Default for Journal {
     fn default() -> Self {
-        Journal { files: vec![File { number: 0, records: Vec::new(), durable: 0 }], files_made: 1 }
+        Journal { files: vec![File { number: 0, records: Vec::new(), durable: 0, memory: 0 }], files_made: 1, memory: 0 }
     }
 }
 
@@ -43,35 +56,45 @@ impl Journal {
         Ok(())
     }
 
-    /// Begins a new file with these records; says what is wrong with its position.
+    /// Begins a new file with these records, on the medium when it is done; says what is wrong with its position.
     pub fn rotate(&mut self, position: Position, records: Vec<Record>) -> Result<(), String> {
+        let numbered: Vec<_> = (position.0..).map(Position).zip(records).collect();
         let last = self.files.iter().rev().find_map(|file| file.records.last());
         if let Some((last, _)) = last
             && position <= *last
         {
             return Err(format!("a new journal began at {position:?}, after {last:?}"));
         }
-        let numbered = (position.0..).map(Position).zip(records).collect();
-        self.files.push(File { number: self.files_made, records: numbered, durable: 0 });
+        let durable = numbered.len();
+        self.files.push(File { number: self.files_made, records: numbered, durable, memory: self.memory });
         self.files_made += 1;
         Ok(())
     }
 
-    /// Removes all files but the newest; says so if the newest is not durable and whole.
+    /// Removes all files but the newest; says so if a power loss would then leave nothing to believe in.
     pub fn drop_old(&mut self) -> Result<(), String> {
         let newest = self.files.pop().expect("there is always a file");
-        let end = newest.records.iter().position(|(_, record)| *record == Record::SnapshotEnd);
-        let whole_and_durable = end.is_some_and(|end| end < newest.durable);
+        let believed = newest.number == 0 || has_mark(&newest.records[..newest.durable]);
         self.files.clear();
         let first = newest.records.first().map(|(position, _)| *position);
         self.files.push(newest);
-        if whole_and_durable { Ok(()) } else { Err(format!("older journals were dropped before the snapshot at {first:?} was durable")) }
+        if believed { Ok(()) } else { Err(format!("older journals were dropped before the one from {first:?} on could be believed")) }
     }
 
-    /// The records of the newest file that is whole: what recovery gets.
-    pub fn open(&self) -> Vec<(Position, Record)> {
-        let whole = |file: &&File| file.number == 0 || file.records.iter().any(|(_, record)| *record == Record::SnapshotEnd);
-        self.files.iter().rev().find(whole).map(|file| file.records.clone()).unwrap_or_default()
+    /// What recovery gets: the newest file that is whole, and that is either marked as durable or speaks of the memory file in use.
+    /// Newer ones are gone for good.
+    pub fn open(&mut self) -> Opened {
+        let memory = self.memory;
+        let whole = |file: &File| file.number == 0 || snapshot_end(&file.records).is_some();
+        let believed = |file: &File| whole(file) && (file.number == 0 || file.memory == memory || has_mark(&file.records));
+        let chosen = self.files.iter().rposition(believed).or_else(|| self.files.iter().position(whole));
+        self.files.truncate(chosen.map_or(0, |at| at + 1));
+        if self.files.is_empty() {
+            self.files = Journal::default().files;
+        }
+        let file = self.files.last_mut().expect("there is always a file");
+        file.durable = file.records.len();
+        Opened { records: file.records.clone(), memory_intact: file.memory == memory }
     }
 
     /// A sync begins: it covers what is appended now.
@@ -92,11 +115,22 @@ impl Journal {
     pub fn tear_newest(&mut self, rng: &mut Rng) {
         if let Some(file) = self.files.last_mut() {
             file.records.truncate(rng.below(file.records.len() as u64 + 1) as usize);
+            file.durable = 0;
+        }
+    }
+
+    /// A canary's doing: the last records were acknowledged, and not written.
+    pub fn lose_end(&mut self, records: usize) {
+        if let Some(file) = self.files.last_mut() {
+            let kept = file.records.len().saturating_sub(records);
+            file.records.truncate(kept.max(snapshot_end(&file.records).map_or(0, |end| end + 1)));
+            file.durable = file.durable.min(file.records.len());
         }
     }
 
     /// The power fails: of each file, what was synced is there, and some of what was not.
     pub fn lose_power(&mut self, rng: &mut Rng) {
+        self.memory += 1;
         for file in &mut self.files {
             let unsynced = (file.records.len() - file.durable) as u64;
             let kept = match rng.below(3) {
@@ -107,10 +141,7 @@ impl Journal {
             file.records.truncate(file.durable + kept as usize);
             file.durable = file.records.len();
         }
-        self.files.retain(|file| !file.records.is_empty());
-        if self.files.is_empty() {
-            *self = Journal::default();
-        }
+        self.files.retain(|file| file.number == 0 || !file.records.is_empty());
     }
 
     /// Records in the newest file.
@@ -122,6 +153,19 @@ impl Journal {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+/// The index of the record that ends the snapshot.
+fn snapshot_end(records: &[(Position, Record)]) -> Option<usize> {
+    records.iter().position(|(_, record)| *record == Record::SnapshotEnd)
+}
+
+/// Whether a record says that everything up to the end of the snapshot is on the medium, also the payload that it speaks of.
+fn has_mark(records: &[(Position, Record)]) -> bool {
+    snapshot_end(records).is_some_and(|end| {
+        let end_position = records[end].0;
+        records[end..].iter().any(|(_, record)| matches!(record, Record::Synced { upto } if *upto >= end_position))
+    })
 }
 
 #[cfg(test)]
@@ -154,7 +198,7 @@ mod tests {
             }
             journal.finish_sync(sync);
             journal.lose_power(&mut Rng::new(seed));
-            let records = journal.open();
+            let records = journal.open().records;
             assert!((10..=20).contains(&records.len()));
             assert!(records.iter().enumerate().all(|(at, (position, _))| position.0 == at as u64));
         }
@@ -166,17 +210,37 @@ mod tests {
             let mut journal = Journal::default();
             journal.append(Position(0), synced(0)).unwrap();
             journal.rotate(Position(1), vec![synced(0), Record::SnapshotEnd]).unwrap();
-            assert_eq!(journal.open().len(), 2);
             journal.tear_newest(&mut Rng::new(seed));
-            assert!([1, 2].contains(&journal.open().len()));
+            assert!([1, 2].contains(&journal.open().records.len()));
         }
     }
 
     #[test]
-    fn old_journals_are_dropped_only_behind_a_durable_one() {
+    fn a_journal_is_believed_after_a_power_loss_only_with_its_mark() {
+        for marked in [false, true] {
+            let mut journal = Journal::default();
+            journal.append(Position(0), synced(0)).unwrap();
+            journal.rotate(Position(1), vec![synced(0), Record::SnapshotEnd]).unwrap();
+            if marked {
+                journal.append(Position(3), synced(2)).unwrap();
+                let sync = journal.begin_sync();
+                journal.finish_sync(sync);
+            }
+            journal.lose_power(&mut Rng::new(1));
+            let opened = journal.open();
+            assert_eq!(opened.records.len(), if marked { 3 } else { 1 });
+            assert!(!opened.memory_intact);
+        }
+    }
+
+    #[test]
+    fn old_journals_are_dropped_only_behind_a_believed_one() {
         let mut journal = Journal::default();
         journal.rotate(Position(0), vec![Record::SnapshotEnd]).unwrap();
         assert!(journal.drop_old().is_err());
+        let mut journal = Journal::default();
+        journal.rotate(Position(0), vec![Record::SnapshotEnd]).unwrap();
+        journal.append(Position(1), synced(0)).unwrap();
         let sync = journal.begin_sync();
         journal.finish_sync(sync);
         assert!(journal.drop_old().is_ok());

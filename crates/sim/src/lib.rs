@@ -3,10 +3,17 @@
 //! See `docs/SIMULATION.md`.
 
 pub mod bytes;
+pub mod canary;
+pub mod checker;
+pub mod client;
 pub mod home;
+pub mod inspector;
 pub mod journal;
 pub mod log;
 pub mod oracle;
 pub mod ranges;
 pub mod rng;
+pub mod scenario;
 pub mod stamp;
+pub mod subject;
+pub mod world;

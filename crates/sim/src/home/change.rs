@@ -17,9 +17,13 @@ impl Home {
     pub fn change(&mut self, change: &HomeChange, now: Time) -> Result<(), Errno> {
         match change {
             HomeChange::MakeFile { path } => {
-                // One that is there already is taken over, with its bytes.
+                // One that is there already is taken over, empty.
                 match self.names.resolve(path.as_bytes()) {
-                    Ok(ino) if self.inodes[&ino].kind == Kind::File => Ok(()),
+                    Ok(ino) if self.inodes[&ino].kind == Kind::File => {
+                        self.breach(format!("{path:?} was made at home, where it was already"));
+                        self.cut(ino, 0, now);
+                        Ok(())
+                    }
                     Ok(_) => Err(Errno::EEXIST),
                     Err(_) => self.make(path, Kind::File, 0o600, now).map(drop),
                 }
@@ -41,21 +45,18 @@ impl Home {
             },
             HomeChange::Link { from, to } => self.link(from, to, now),
             HomeChange::Unlink { path, keep } => {
-                let at = self.names.resolve_parent(path.as_bytes())?;
-                let ino = self.names.get(&at).ok_or(Errno::ENOENT)?;
+                let Some((at, ino)) = self.occupant(path)? else { return Ok(()) };
                 if self.inodes[&ino].kind == Kind::Directory {
                     return Err(Errno::EISDIR);
                 }
                 if let Some(keep) = keep {
-                    self.handles.insert(*keep, ino);
-                    self.kept.insert(*keep);
+                    self.kept.insert(*keep, ino);
                 }
                 self.carry_out(NameOp::Remove { at, ino, is_dir: false }, now);
                 Ok(())
             }
             HomeChange::RemoveDir { path } => {
-                let at = self.names.resolve_parent(path.as_bytes())?;
-                let ino = self.names.get(&at).ok_or(Errno::ENOENT)?;
+                let Some((at, ino)) = self.occupant(path)? else { return Ok(()) };
                 let entries = self.names.dirs.get(&ino).ok_or(Errno::ENOTDIR)?;
                 if !entries.is_empty() {
                     return Err(Errno::ENOTEMPTY);
@@ -111,6 +112,19 @@ impl Home {
         }
     }
 
+    /// What is to be removed; nothing if it is gone already, which counts as done.
+    fn occupant(&mut self, path: &HomePath) -> Result<Option<(Place, HomeIno)>, Errno> {
+        let at = match self.names.resolve_parent(path.as_bytes()) {
+            Err(Errno::ENOENT) => None,
+            result => Some(result?),
+        };
+        let found = at.and_then(|at| self.names.get(&at).map(|ino| (at, ino)));
+        if found.is_none() {
+            self.breach(format!("{path:?} was removed from home, where it was not"));
+        }
+        Ok(found)
+    }
+
     fn rename(&mut self, from: &HomePath, to: &HomePath, again: bool, now: Time) -> Result<(), Errno> {
         let to_place = self.names.resolve_parent(to.as_bytes())?;
         let replaced = self.names.get(&to_place);
@@ -119,7 +133,9 @@ impl Home {
             return if again && replaced.is_some() { Ok(()) } else { Err(Errno::ENOENT) };
         };
         if replaced == Some(ino) {
-            return self.rename_to_itself(from_place, &to_place, ino, again, now);
+            // rename(2) between two names of one inode does nothing, and says nothing.
+            self.breach(format!("home inode {ino} was renamed from {from:?} to {to:?}, which is itself"));
+            return Ok(());
         }
         let is_dir = self.inodes[&ino].kind == Kind::Directory;
         if is_dir && self.names.is_below(to_place.0, ino) {
@@ -137,20 +153,12 @@ impl Home {
         Ok(())
     }
 
-    /// rename(2) between two names of one inode does nothing, and says nothing: the machine must not rely on it.
-    fn rename_to_itself(&mut self, from: Place, to: &Place, ino: HomeIno, again: bool, _now: Time) -> Result<(), Errno> {
-        if from != *to && !again {
-            self.breaches.push(format!("home inode {ino} was renamed from {from:?} to {to:?}, which is itself"));
-        }
-        Ok(())
-    }
-
     fn set_attr(&mut self, change: &HomeChange) -> Result<(), Errno> {
         let HomeChange::SetAttr { path, kind, mode, uid, gid, atime_ns, mtime_ns } = change else { return Err(Errno::EINVAL) };
         let ino = self.names.resolve(path.as_bytes())?;
         let inode = self.inodes.get_mut(&ino).expect("a name has an inode");
         if inode.kind != *kind {
-            self.breaches.push(format!("attributes of a {kind:?} were set on {path:?}, which is a {:?}", inode.kind));
+            return Err(Errno::ESTALE);
         }
         let mode = if *kind == Kind::Symlink { 0o777 } else { *mode };
         inode.meta = HomeMeta { mode, uid: *uid, gid: *gid, atime_ns: *atime_ns, mtime_ns: *mtime_ns };

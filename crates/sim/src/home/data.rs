@@ -5,7 +5,7 @@ use forebay_core::errno::Errno;
 use forebay_core::id::{HomePath, Ino};
 use forebay_core::time::Time;
 
-use super::names::take_with_dependencies;
+use super::names::{HomeIno, take_with_dependencies};
 use super::{Home, HomeInode};
 use forebay_core::attr::Kind;
 
@@ -68,14 +68,29 @@ impl Home {
         }
     }
 
+    /// Writes bytes within a file, if it is there, behind the machine's back.
+    pub fn write_unnoticed(&mut self, ino: Ino, path: &HomePath, offset: u64, bytes: &[u8]) {
+        if let Ok(file) = self.file(ino, path) {
+            let inode = self.inodes.get_mut(&file).expect("an open file is there");
+            let len = inode.size.saturating_sub(offset).min(bytes.len() as u64) as usize;
+            inode.bytes.write(offset, &bytes[..len]);
+        }
+    }
+
     /// Makes the data of files and the names in directories durable.
     ///
     /// # Errors
     /// As open(2) and fsync(2).
     pub fn sync(&mut self, files: &[(Ino, HomePath)], directories: &[HomePath]) -> Result<(), Errno> {
+        let mut result = Ok(());
         for (ino, path) in files {
-            let file = self.file(*ino, path)?;
-            self.inodes.get_mut(&file).expect("an open file is there").sync();
+            if self.kept.contains_key(ino) {
+                continue;
+            }
+            match self.file(*ino, path) {
+                Ok(file) => self.inodes.get_mut(&file).expect("an open file is there").sync(),
+                Err(errno) => result = Err(errno),
+            }
         }
         for path in directories {
             let dir = self.names.resolve(path.as_bytes())?;
@@ -93,7 +108,7 @@ impl Home {
                 }
             }
         }
-        Ok(())
+        result
     }
 
     /// A sync fails: of these files, what was not durable will never be, unless it is written again.
@@ -111,14 +126,18 @@ impl Home {
     pub(super) fn truncate(&mut self, change: &HomeChange, now: Time) -> Result<(), Errno> {
         let HomeChange::Truncate { ino, path, size } = change else { return Err(Errno::EINVAL) };
         let file = self.file(*ino, path)?;
-        let inode = self.inodes.get_mut(&file).expect("an open file is there");
-        inode.bytes.truncate(*size);
-        inode.size = *size;
+        self.cut(file, *size, now);
+        Ok(())
+    }
+
+    pub(super) fn cut(&mut self, file: HomeIno, size: u64, now: Time) {
+        let inode = self.inodes.get_mut(&file).expect("a file is there");
+        inode.bytes.truncate(size);
+        inode.size = size;
         inode.meta.mtime_ns = now.as_nanos() as i64;
         for ranges in [&mut inode.unsynced, &mut inode.poisoned, &mut inode.uncompared] {
-            ranges.remove(*size, u64::MAX);
+            ranges.remove(size, u64::MAX);
         }
-        Ok(())
     }
 }
 

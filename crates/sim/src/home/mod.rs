@@ -67,12 +67,13 @@ pub struct Home {
     durable: Names,
     /// Changes of the namespace that are not durable, in order.
     undurable: Vec<NameOp>,
-    handles: BTreeMap<Ino, HomeIno>,
     /// Inodes that lost their name and must stay readable.
-    kept: BTreeSet<Ino>,
+    kept: BTreeMap<Ino, HomeIno>,
     owner: (u32, u32),
-    /// What the machine did wrong: uses that no host could serve.
+    /// What the machine did that it should have known to be wrong or needless.
     pub breaches: Vec<String>,
+    /// Whether a change may meet its own effect of before: an error or a crash has left open what happened.
+    pub forgiving: bool,
     rng: Rng,
 }
 
@@ -85,10 +86,10 @@ impl Home {
             names: Names::default(),
             durable: Names::default(),
             undurable: Vec::new(),
-            handles: BTreeMap::new(),
-            kept: BTreeSet::new(),
+            kept: BTreeMap::new(),
             owner,
             breaches: Vec::new(),
+            forgiving: false,
             rng,
         };
         home.inodes.insert(ROOT, HomeInode::new(Kind::Directory, meta));
@@ -160,40 +161,34 @@ impl Home {
 
     /// The machine forgets an inode.
     pub fn forget(&mut self, ino: Ino) {
-        self.handles.remove(&ino);
         self.kept.remove(&ino);
         self.collect();
     }
 
-    /// The file that a data effect means: an open handle if there is one, else the path. Handles come and go as a cache's would.
-    fn file(&mut self, ino: Ino, path: &HomePath) -> Result<HomeIno, Errno> {
-        let at_path = self.names.resolve(path.as_bytes());
-        if self.kept.contains(&ino) {
-            return Ok(self.handles[&ino]);
+    /// The file that a data effect means: one that lost its name and was kept, or the one of that path.
+    fn file(&self, ino: Ino, path: &HomePath) -> Result<HomeIno, Errno> {
+        if let Some(kept) = self.kept.get(&ino) {
+            return Ok(*kept);
         }
-        if let Some(handle) = self.handles.get(&ino) {
-            if at_path != Ok(*handle) {
-                self.breaches.push(format!("{ino:?} is open as home inode {handle}, but is said to be at {path:?}, which is {at_path:?}"));
-            }
-            if self.rng.chance(300) {
-                self.handles.remove(&ino);
-            }
-        }
-        let found = at_path?;
+        let found = self.names.resolve(path.as_bytes())?;
         match self.inodes[&found].kind {
-            Kind::File => {}
-            Kind::Directory => return Err(Errno::EISDIR),
-            _ => return Err(Errno::EINVAL),
+            Kind::File => Ok(found),
+            Kind::Directory => Err(Errno::EISDIR),
+            _ => Err(Errno::ESTALE),
         }
-        self.handles.insert(ino, found);
-        Ok(found)
     }
 
     /// The process dies: its handles are closed.
     pub fn close_all(&mut self) {
-        self.handles.clear();
         self.kept.clear();
         self.collect();
+    }
+
+    /// Something was done that a machine which knows home would not have done.
+    fn breach(&mut self, what: String) {
+        if !self.forgiving {
+            self.breaches.push(what);
+        }
     }
 
     /// Forgets inodes that nothing can reach any more.
@@ -202,7 +197,7 @@ impl Home {
         for names in [&self.names, &self.durable] {
             reachable.extend(names.dirs.values().flat_map(|dir| dir.values().copied()));
         }
-        reachable.extend(self.handles.values().copied());
+        reachable.extend(self.kept.values().copied());
         reachable.extend(self.undurable.iter().filter_map(|op| match op {
             NameOp::Make { ino, .. } => Some(*ino),
             _ => None,

@@ -66,13 +66,12 @@ fn what_a_failed_sync_dropped_is_not_made_durable_by_the_next() {
 }
 
 #[test]
-fn a_handle_that_no_longer_fits_its_path_is_a_breach() {
+fn a_removal_of_what_is_gone_is_done_but_noticed() {
     let mut home = home(4);
-    make_file(&mut home, "a");
-    home.read(Ino(2), &path("a"), 0, 1).unwrap();
-    home.change(&HomeChange::Rename { from: path("a"), to: path("b"), again: false }, Time(8)).unwrap();
-    make_file(&mut home, "a");
-    home.read(Ino(2), &path("a"), 0, 1).unwrap();
+    home.change(&HomeChange::Unlink { path: path("a"), keep: None }, Time(8)).unwrap();
+    assert_eq!(home.breaches.len(), 1);
+    home.forgiving = true;
+    home.change(&HomeChange::RemoveDir { path: path("d/e") }, Time(8)).unwrap();
     assert_eq!(home.breaches.len(), 1);
 }
 

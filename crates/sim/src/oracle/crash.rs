@@ -18,6 +18,7 @@ impl Oracle {
         let pending = std::mem::take(&mut self.pending);
         let mut next = Worlds::new();
         after_crash(&worlds, &pending, now, &mut next);
+        // Nothing was made durable: a power loss may still go back to before.
         self.begin_again(next);
     }
 
@@ -36,7 +37,6 @@ impl Oracle {
         self.pending.clear();
         self.references.clear();
         self.syncs.clear();
-        self.history.clear();
         self.remember();
     }
 

@@ -8,7 +8,7 @@
 pub mod accept;
 pub mod apply;
 mod crash;
-mod home;
+pub(crate) mod home;
 pub mod state;
 
 use std::collections::BTreeMap;

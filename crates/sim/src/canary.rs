@@ -1,0 +1,111 @@
+//! Bugs made on purpose, in the host, to prove that the checkers find such bugs.
+
+use forebay_core::effect::{Effect, HomeChange, LogRange, Slot};
+use forebay_core::id::MemorySlot;
+use forebay_core::record::Record;
+
+use crate::checker::Property;
+
+/// A bug.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Canary {
+    /// Writes are acknowledged before their records are in the journal.
+    JournalLosesItsEnd,
+    /// A sync of the log says that it is done, and does nothing.
+    SyncLogDoesNothing,
+    /// A sync at home says that it is done, and does nothing.
+    SyncHomeDoesNothing,
+    /// A comparison says that all is well, although a bit was turned.
+    CompareSaysEqual,
+    /// A write at home that was done long ago happens once more.
+    OldFlushComesLate,
+    /// Two segments share their place in memory.
+    SlotsAreShared,
+    /// A read gives zeros for bytes that it did not wait for.
+    ReadDoesNotWait,
+    /// A truncation at home is left out.
+    TruncateIsLeftOut,
+    /// A rename at home is left out.
+    RenameIsLeftOut,
+    /// An effect ends, and the machine is not told.
+    CompletionIsLost,
+    /// A write at home is left out, and its comparison too.
+    FlushIsLeftOut,
+}
+
+impl Canary {
+    /// All bugs.
+    pub const ALL: [Canary; 11] = [
+        Canary::JournalLosesItsEnd,
+        Canary::SyncLogDoesNothing,
+        Canary::SyncHomeDoesNothing,
+        Canary::CompareSaysEqual,
+        Canary::OldFlushComesLate,
+        Canary::SlotsAreShared,
+        Canary::ReadDoesNotWait,
+        Canary::TruncateIsLeftOut,
+        Canary::RenameIsLeftOut,
+        Canary::CompletionIsLost,
+        Canary::FlushIsLeftOut,
+    ];
+
+    /// The promises that this bug breaks: each finding must be one of these.
+    pub fn breaks(self) -> &'static [Property] {
+        use Property::*;
+        match self {
+            Canary::JournalLosesItsEnd => &[Acknowledged],
+            Canary::SyncLogDoesNothing => &[Synced, Contract],
+            Canary::SyncHomeDoesNothing => &[Drained],
+            Canary::CompareSaysEqual => &[Drained, FlushOrder, Reads],
+            Canary::OldFlushComesLate => &[FlushOrder, Reads],
+            Canary::SlotsAreShared => &[Capacity],
+            Canary::ReadDoesNotWait => &[Reads],
+            Canary::TruncateIsLeftOut => &[FlushOrder, Drained, Reads],
+            Canary::RenameIsLeftOut => &[FlushOrder, Contract],
+            Canary::CompletionIsLost => &[Liveness],
+            Canary::FlushIsLeftOut => &[FlushOrder, Reads],
+        }
+    }
+
+    /// Whether a change at home is left out.
+    pub(crate) fn leaves_out(self, change: &HomeChange) -> bool {
+        match self {
+            Canary::TruncateIsLeftOut => matches!(change, HomeChange::Truncate { .. }),
+            Canary::RenameIsLeftOut => matches!(change, HomeChange::Rename { .. }),
+            _ => false,
+        }
+    }
+
+    /// Changes an effect on its way from the machine to the host.
+    pub(crate) fn distort(self, effect: &mut Effect) {
+        if self != Canary::SlotsAreShared {
+            return;
+        }
+        match effect {
+            Effect::WriteLog { pieces, .. } | Effect::ReadLog { pieces, .. } => pieces.iter_mut().for_each(|piece| share(&mut piece.at)),
+            Effect::CopyLog { from, to, .. } => {
+                share(from);
+                share(to);
+            }
+            Effect::Spill { from, .. } => share_slot(from),
+            Effect::WriteHome { pieces, .. } => {
+                for piece in pieces {
+                    share(&mut piece.at);
+                    share(&mut piece.record);
+                }
+            }
+            Effect::Journal { record: Record::SegmentOpened { memory: Some(memory), .. }, .. } => share_slot(memory),
+            _ => {}
+        }
+    }
+}
+
+fn share(range: &mut LogRange) {
+    if let Slot::Memory(slot) = &mut range.slot {
+        share_slot(slot);
+    }
+}
+
+fn share_slot(slot: &mut MemorySlot) {
+    slot.0 &= !1;
+}

@@ -1,0 +1,128 @@
+//! Crashes: the process is killed or the power fails, and the node comes back from what is left.
+
+use forebay_core::effect::{Effect, LogRange};
+
+use super::effects::InFlight;
+use super::phases::Phase;
+use super::{Event, Result, Unbegun, World};
+use crate::canary::Canary;
+use crate::checker::{acknowledged, synced};
+use crate::inspector::Inspector;
+use crate::subject::Subject;
+
+impl<M: Subject> World<M> {
+    /// Chooses when the next crash comes.
+    pub(super) fn plan_crash(&mut self) {
+        let steps_max = self.scenario.faults.crash_steps_max;
+        self.crash_at = (self.crashes_left > 0).then(|| self.steps + 1 + self.chance.below(steps_max));
+    }
+
+    pub(super) fn is_time_to_crash(&self) -> bool {
+        self.crash_at.is_some_and(|at| self.steps >= at)
+    }
+
+    /// The planned crash; `unbegun` is the effect that the host was about to begin.
+    pub(super) fn crash(&mut self, unbegun: Unbegun) -> Result<()> {
+        self.crashes_left = self.crashes_left.saturating_sub(1);
+        let power = self.chance.chance(self.scenario.faults.power_loss_per_mille);
+        self.crash_now(power, unbegun)
+    }
+
+    /// A crash, now.
+    pub(super) fn crash_now(&mut self, power: bool, unbegun: Unbegun) -> Result<()> {
+        self.say(|| format!("=== {} in {:?}", if power { "the power fails" } else { "the process is killed" }, self.phase));
+        self.summary.crashes += 1;
+        self.end_in_flight(unbegun);
+        self.machine = None;
+        self.queue.clear();
+        self.wake_at = None;
+        self.calls.clear();
+        self.fetches.clear();
+        self.clients.iter_mut().for_each(|client| client.forget_all());
+        self.capacity.crashed();
+        self.contract.crashed();
+        self.liveness.crashed(self.now);
+        self.home.forgiving = true;
+        if self.canary == Some(Canary::JournalLosesItsEnd) {
+            self.journal.lose_end(3);
+        }
+        if power {
+            let mut rng = self.chance.fork();
+            self.log.lose_power(&mut rng);
+            self.journal.lose_power(&mut rng);
+            // Home may be another machine's.
+            if self.chance.chance(600) {
+                self.home.lose_power();
+            }
+            self.judged_by = synced::after_power_loss(&mut self.oracle, self.now);
+        } else {
+            self.judged_by = acknowledged::after_kill(&mut self.oracle, self.now);
+        }
+        self.home.close_all();
+        let after_ns = self.delays.range(1_000_000, 10_000_000_000);
+        self.now = self.now + after_ns;
+        self.journal_free_at = self.now;
+        self.recover()
+    }
+
+    fn recover(&mut self) -> Result<()> {
+        let opened = self.journal.open();
+        let log = &self.log;
+        let recovered = M::recover(self.scenario.config.clone(), opened.records, opened.memory_intact, self.now, &mut |piece| {
+            crc32c::crc32c(log.read(piece.at)) == piece.crc
+        });
+        let (machine, cut_at) = recovered.map_err(|what| self.violation(self.judged_by, format!("the buffer could not be recovered: {what}")))?;
+        self.say(|| format!("=== recovered, memory intact: {}, cut at {cut_at:?}, {} possible states", opened.memory_intact, self.oracle.world_count()));
+        self.machine = Some(machine);
+        self.phase = Phase::Inspecting(Inspector::new(2 * self.scenario.config.chunk_bytes));
+        self.schedule(1_000, Event::Ask(0));
+        if self.scenario.faults.any_at_home() {
+            self.schedule(1_000_000, Event::Weather);
+        }
+        self.plan_crash();
+        self.pump()
+    }
+
+    /// What was under way happens, or does not, or in part.
+    fn end_in_flight(&mut self, unbegun: Unbegun) {
+        for (token, in_flight) in std::mem::take(&mut self.in_flight) {
+            if in_flight.result.is_some() || !self.chance.chance(500) {
+                continue;
+            }
+            if matches!(in_flight.effect, Effect::WriteLog { .. }) && self.chance.chance(500) {
+                self.tear(&in_flight);
+                continue;
+            }
+            // The parts of a write at home happen one by one.
+            self.in_flight.insert(token, InFlight { failure: None, ..in_flight });
+            for part in 0..self.chance.range(1, 3) as u32 {
+                let _ = self.perform(token, part);
+            }
+            self.in_flight.clear();
+        }
+        match unbegun {
+            Some(Effect::Journal { position, record, .. }) if self.chance.chance(500) => {
+                let _ = self.journal.append(position, record);
+            }
+            Some(Effect::RotateJournal { position, records, .. }) if self.chance.chance(800) => {
+                let _ = self.journal.rotate(position, records);
+                let mut rng = self.chance.fork();
+                self.journal.tear_newest(&mut rng);
+            }
+            _ => {}
+        }
+    }
+
+    /// A write into the log that was cut off.
+    fn tear(&mut self, in_flight: &InFlight) {
+        let Effect::WriteLog { payload, pieces, .. } = &in_flight.effect else { return };
+        for piece in pieces {
+            let len = self.chance.below(u64::from(piece.at.len) + 1) as u32;
+            let start = piece.payload_offset as usize;
+            let bytes = self.payload_mut(*payload)[start..start + len as usize].to_vec();
+            if len > 0 {
+                self.log.write(LogRange { len, ..piece.at }, &bytes);
+            }
+        }
+    }
+}

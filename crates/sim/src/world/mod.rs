@@ -1,0 +1,385 @@
+//! The world: virtual time, one node, its host, and clients that ask.
+
+mod crash;
+mod effects;
+mod perform;
+mod phases;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use forebay_core::effect::{Effect, Input};
+use forebay_core::errno::Errno;
+use forebay_core::id::{CallId, Token};
+use forebay_core::message::{Reply, Request};
+use forebay_core::time::Time;
+
+use crate::canary::Canary;
+use crate::checker::capacity::Capacity;
+use crate::checker::contract::Contract;
+use crate::checker::determinism::Digest;
+use crate::checker::liveness::Liveness;
+use crate::checker::{Property, Violation, drained, flush_order, reads};
+use crate::client::Client;
+use crate::home::Home;
+use crate::journal::Journal;
+use crate::log::Log;
+use crate::oracle::{Oracle, payload_of};
+use crate::rng::Rng;
+use crate::scenario::Scenario;
+use crate::stamp::{Stamp, Stamps};
+use crate::subject::Subject;
+use effects::InFlight;
+use perform::LateWrite;
+use phases::Phase;
+
+/// When runs begin, nanoseconds since the epoch.
+const START_NS: u64 = 1_700_000_000_000_000_000;
+/// Events of a run, at most: more are a machine that turns in circles.
+const EVENTS_MAX: u64 = 3_000_000;
+
+/// Something that will happen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Event {
+    /// A client asks its next request.
+    Ask(usize),
+    /// A part of an effect is carried out.
+    Perform(Token, u32),
+    /// The machine is told that an effect has ended.
+    Complete(Token),
+    /// The machine wanted to be woken.
+    Wake,
+    /// Home begins or ceases to fail.
+    Weather,
+    /// A canary writes old bytes at home.
+    LateWrite,
+}
+
+/// Bytes beside a call.
+#[derive(Debug)]
+struct OpenCall {
+    client: usize,
+    request: Request,
+    since: Time,
+    bytes: Vec<u8>,
+    /// Whether nothing else that changes the state was under way or asked for since.
+    undisturbed: bool,
+}
+
+/// What a run came to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Summary {
+    /// A digest of all effects.
+    pub digest: Digest,
+    /// Requests answered.
+    pub answered: u64,
+    /// Crashes survived.
+    pub crashes: u64,
+    /// Drains checked against the oracle.
+    pub drains: u64,
+    /// Virtual time that passed, ns.
+    pub passed_ns: u64,
+    /// Effects that failed or lied on purpose.
+    pub faults: u64,
+}
+
+/// How home does at the moment.
+#[derive(Clone, Copy, Debug, Default)]
+struct Weather {
+    failing: bool,
+    stalled_until: Time,
+}
+
+/// A node of type `M` in its simulated world.
+pub struct World<M> {
+    scenario: Scenario,
+    machine: Option<M>,
+    now: Time,
+    sequence: u64,
+    queue: BTreeMap<(Time, u64), Event>,
+    wake_at: Option<Time>,
+    in_flight: BTreeMap<Token, InFlight>,
+    /// The journal is one file: its appends end in order.
+    journal_free_at: Time,
+    calls: BTreeMap<CallId, OpenCall>,
+    fetches: BTreeMap<u64, Vec<u8>>,
+    log: Log,
+    journal: Journal,
+    home: Home,
+    weather: Weather,
+    clients: Vec<Client>,
+    phase: Phase,
+    actions_left: u64,
+    crashes_left: u64,
+    steps: u64,
+    crash_at: Option<u64>,
+    last_crash_is_over: bool,
+    /// Writes at home that a canary will do again.
+    late_writes: VecDeque<LateWrite>,
+    next_call: u64,
+    next_stamp: u64,
+    stamps: Stamps,
+    oracle: Oracle,
+    capacity: Capacity,
+    contract: Contract,
+    liveness: Liveness,
+    /// The promise that a wrong answer breaks.
+    judged_by: Property,
+    delays: Rng,
+    chance: Rng,
+    canary: Option<Canary>,
+    summary: Summary,
+    events: u64,
+    verbose: bool,
+}
+
+type Result<T> = std::result::Result<T, Violation>;
+
+impl<M: Subject> World<M> {
+    /// A world that has not begun.
+    ///
+    /// # Errors
+    /// When the node does not take its configuration.
+    pub fn new(scenario: Scenario, canary: Option<Canary>, verbose: bool) -> Result<World<M>> {
+        let mut rng = Rng::new(scenario.seed);
+        let now = Time(START_NS);
+        let config = &scenario.config;
+        let mut home = Home::new((config.uid, config.gid), rng.fork());
+        let mut stamps = Stamps::default();
+        phases::furnish(&mut home, &scenario.workload, &mut rng.fork(), &mut stamps);
+        let state = crate::oracle::home::state_of(&home);
+        let clients = (0..scenario.workload.clients).map(|_| Client::new(scenario.workload.clone(), config.uid, rng.fork())).collect();
+        let mut world = World {
+            machine: None,
+            now,
+            sequence: 0,
+            queue: BTreeMap::new(),
+            wake_at: None,
+            in_flight: BTreeMap::new(),
+            journal_free_at: now,
+            calls: BTreeMap::new(),
+            fetches: BTreeMap::new(),
+            log: Log::new(config.segment_bytes, config.segments_max, config.memory_segments_max, scenario.sector_bytes),
+            journal: Journal::default(),
+            home,
+            weather: Weather::default(),
+            clients,
+            phase: Phase::Running,
+            actions_left: scenario.workload.actions,
+            crashes_left: scenario.faults.crashes,
+            steps: 0,
+            crash_at: None,
+            last_crash_is_over: false,
+            late_writes: VecDeque::new(),
+            next_call: 1,
+            next_stamp: 1,
+            stamps,
+            oracle: Oracle::new(state, scenario.faults.power_loss_per_mille > 0),
+            capacity: Capacity::new(config.clone()),
+            contract: Contract::default(),
+            liveness: Liveness::default(),
+            judged_by: Property::Reads,
+            delays: rng.fork(),
+            chance: rng.fork(),
+            canary,
+            summary: Summary { digest: Digest::default(), answered: 0, crashes: 0, drains: 0, passed_ns: 0, faults: 0 },
+            events: 0,
+            verbose,
+            scenario,
+        };
+        world.machine = Some(M::start(world.scenario.config.clone(), now).map_err(|what| world.violation(Property::Contract, what))?);
+        world.plan_crash();
+        Ok(world)
+    }
+
+    /// Runs to the end.
+    ///
+    /// # Errors
+    /// The first promise that was broken.
+    pub fn run(mut self) -> Result<Summary> {
+        self.begin_running();
+        if self.scenario.faults.any_at_home() {
+            self.schedule(1_000_000, Event::Weather);
+        }
+        self.pump()?;
+        while self.phase != Phase::Over {
+            let Some(((time, _), event)) = self.queue.pop_first() else {
+                let what = self.liveness.deadlock().unwrap_or_else(|| format!("nothing more will happen in {:?}", self.phase));
+                return Err(self.violation(Property::Liveness, what));
+            };
+            self.events += 1;
+            self.steps += 1;
+            self.now = self.now.max(time);
+            if self.events > EVENTS_MAX {
+                return Err(self.violation(Property::Liveness, format!("the machine turns in circles: {EVENTS_MAX} events passed in {:?}", self.phase)));
+            }
+            if self.events.is_multiple_of(64)
+                && let Some(what) = self.liveness.overdue(self.now)
+            {
+                return Err(self.violation(Property::Liveness, what));
+            }
+            if self.is_time_to_crash() {
+                self.crash(None)?;
+            } else {
+                self.happen(event)?;
+            }
+        }
+        self.summary.passed_ns = self.now.since_ns(Time(START_NS));
+        Ok(self.summary)
+    }
+
+    fn happen(&mut self, event: Event) -> Result<()> {
+        match event {
+            Event::Ask(client) => self.ask_next(client)?,
+            Event::Perform(token, part) => self.perform(token, part)?,
+            Event::Complete(token) => self.complete(token)?,
+            Event::Wake => {
+                self.wake_at = None;
+                let now = self.now;
+                self.machine().handle_timeout(now);
+            }
+            Event::Weather => self.change_weather(),
+            Event::LateWrite => self.write_late(),
+        }
+        // A host takes what waits before it looks for effects; several inputs may come in one batch.
+        let next_is_near = self.queue.first_key_value().is_some_and(|((time, _), _)| time.since_ns(self.now) < 5_000);
+        if next_is_near && self.chance.chance(200) { Ok(()) } else { self.pump() }
+    }
+
+    fn machine(&mut self) -> &mut M {
+        self.machine.as_mut().expect("a machine runs between crashes")
+    }
+
+    fn violation(&self, property: Property, what: String) -> Violation {
+        Violation { property, what, at: Time(self.now.as_nanos() - START_NS) }
+    }
+
+    /// A violation of this property, if a check failed.
+    fn require(&self, property: Property, checked: std::result::Result<(), String>) -> Result<()> {
+        checked.map_err(|what| self.violation(property, what))
+    }
+
+    fn say(&self, what: impl FnOnce() -> String) {
+        if self.verbose {
+            println!("{:>14} {}", self.now.as_nanos() - START_NS, what());
+        }
+    }
+
+    fn schedule(&mut self, delay_ns: u64, event: Event) {
+        self.schedule_at(self.now + delay_ns, event);
+    }
+
+    fn schedule_at(&mut self, time: Time, event: Event) {
+        self.sequence += 1;
+        self.queue.insert((time, self.sequence), event);
+    }
+
+    /// Carries out what the machine wants done.
+    fn pump(&mut self) -> Result<()> {
+        while let Some(effect) = self.machine().poll_effect() {
+            self.steps += 1;
+            if self.is_time_to_crash() {
+                return self.crash(Some(effect));
+            }
+            self.begin(effect)?;
+            if self.phase == Phase::Over {
+                return Ok(());
+            }
+        }
+        self.plan_wake();
+        Ok(())
+    }
+
+    fn plan_wake(&mut self) {
+        let Some(wanted) = self.machine().poll_timeout() else { return };
+        // A real timer is never early, and seldom exact.
+        let wanted = wanted.max(self.now + 1);
+        if self.wake_at.is_none_or(|planned| wanted < planned) {
+            self.wake_at = Some(wanted);
+            let late_ns = self.delays.below(10_000);
+            self.schedule_at(wanted + late_ns, Event::Wake);
+        }
+    }
+
+    /// A client's request reaches the machine.
+    fn ask(&mut self, client: usize, request: Request) {
+        let call = CallId(self.next_call);
+        self.next_call += 1;
+        let (mut bytes, mut payload) = (Vec::new(), std::rc::Rc::default());
+        match &request {
+            Request::Write { ino, offset, len, .. } => {
+                let stamp = Stamp(self.next_stamp);
+                self.next_stamp += 1;
+                self.stamps.record(stamp, *ino, *offset, u64::from(*len));
+                payload = payload_of(stamp, *len);
+                bytes = payload.to_vec();
+            }
+            Request::Read { len, .. } => bytes = vec![0xAA; *len as usize],
+            _ => {}
+        }
+        self.say(|| format!("ask {call:?} {request:?}"));
+        let undisturbed = !self.oracle.is_changing();
+        self.oracle.ask(self.now, call, request.clone(), payload);
+        if self.oracle.is_changing() {
+            self.calls.values_mut().for_each(|call| call.undisturbed = false);
+        }
+        self.contract.asked(call);
+        self.liveness.asked(self.now, call, &request);
+        self.calls.insert(call, OpenCall { client, request: request.clone(), since: self.now, bytes, undisturbed });
+        let now = self.now;
+        self.machine().handle(now, Input::Call { call, request });
+    }
+
+    /// The machine answers a client.
+    fn answer(&mut self, call: CallId, reply: Reply) -> Result<()> {
+        let open = self.calls.remove(&call).expect("the contract has been checked");
+        self.liveness.answered(call);
+        self.summary.answered += 1;
+        self.say(|| format!("answer {call:?} {}", brief(&reply)));
+        match &reply {
+            Reply::Error { errno } if self.liveness.may_fail(open.since, *errno) => {
+                let perhaps = self.liveness.log_has_failed();
+                self.oracle.failed(self.now, call, perhaps);
+            }
+            _ => {
+                let judged = self.oracle.answer(self.now, call, &reply, &open.bytes);
+                judged.map_err(|contradiction| {
+                    let what = reads::explain(&contradiction, &self.stamps);
+                    self.violation(self.judged_by, format!("{call:?} {what}; answer: {}", brief(&reply)))
+                })?;
+            }
+        }
+        match &reply {
+            Reply::Drained { failures } if failures.is_empty() => self.check_drained(&open)?,
+            Reply::Drained { failures } if !self.liveness.home_failed_since(Time(0)) && !self.liveness.log_has_failed() => {
+                return Err(self.violation(Property::Liveness, format!("nothing has failed, but a drain gave up: {failures:?}")));
+            }
+            Reply::Status { status } => self.require(Property::Capacity, self.capacity.check_status(status))?,
+            _ => {}
+        }
+        self.answered(open.client, &open.request, &reply)
+    }
+
+    fn check_drained(&mut self, drain: &OpenCall) -> Result<()> {
+        if !drain.undisturbed {
+            return Ok(());
+        }
+        self.summary.drains += 1;
+        self.require(Property::Drained, drained::check(&self.home))?;
+        self.require(Property::FlushOrder, flush_order::check(&self.oracle, &self.home))
+    }
+}
+
+/// An answer without its long parts.
+fn brief(reply: &Reply) -> String {
+    match reply {
+        Reply::Entries { entries } => format!("Entries {:?}", entries.iter().map(|entry| (&entry.name, entry.ino)).collect::<Vec<_>>()),
+        Reply::Status { .. } => "Status".into(),
+        other => format!("{other:?}"),
+    }
+}
+
+/// The error that an effect ends with, if it fails.
+type Failure = Option<Errno>;
+
+/// The effect that was not begun when the machine died.
+type Unbegun = Option<Effect>;

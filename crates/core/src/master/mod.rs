@@ -122,8 +122,7 @@ pub struct Namespace {
 impl Namespace {
     /// A namespace of which only the root is known.
     pub fn new() -> Namespace {
-        let root =
-            Inode { links: BTreeSet::new(), journaled: true, dir: Some(Dir::default()), lookups: 1, ..Inode::of_home(Kind::Directory) };
+        let root = Inode { links: BTreeSet::new(), dir: Some(Dir::default()), lookups: 1, ..Inode::of_home(Kind::Directory) };
         Namespace {
             inodes: BTreeMap::from([(Ino::ROOT, root)]),
             next_ino: Ino::ROOT.0 + 1,

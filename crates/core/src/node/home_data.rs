@@ -90,8 +90,9 @@ impl Node {
             let home_valid = file.home_valid;
             return Some(self.start_cut(ino, home_valid));
         }
-        let everything = 0..u64::MAX;
-        if let Some(look) = self.start_transfers(ino, everything) {
+        // While bytes of the file are on their way, the next ones gather until they make a chunk: home is given few large writes.
+        let least = if self.home.is_draining() { 0 } else { u64::from(self.config.chunk_bytes) };
+        if let Some(look) = self.start_transfers(ino, 0..u64::MAX, least) {
             return Some(look);
         }
         let file = self.file(ino);
@@ -126,8 +127,9 @@ impl Node {
         Look::Stalled
     }
 
-    /// Starts transfers of dirty ranges within `within`, in file order. None when all are started.
-    fn start_transfers(&mut self, ino: Ino, within: Range<u64>) -> Option<Look> {
+    /// Starts transfers of dirty ranges within `within`, in file order; ranges of less than `least_bytes` only while the file has no other
+    /// transfer. None when all that may be are started.
+    fn start_transfers(&mut self, ino: Ino, within: Range<u64>, least_bytes: u64) -> Option<Look> {
         let mut from = within.start;
         loop {
             if self.home.transfers_in_flight >= self.config.home_transfers_max {
@@ -136,7 +138,8 @@ impl Node {
             }
             let range = self.next_dirty_range(ino, from, within.end)?;
             from = range.end;
-            if self.file(ino).is_in_flight(&range) {
+            let file = self.file(ino);
+            if file.is_in_flight(&range) || (!file.transfers.is_empty() && range.end - range.start < least_bytes) {
                 continue;
             }
             self.start_transfer(ino, range);
@@ -446,7 +449,7 @@ impl Node {
         }
         // Synchronous write-back writes the victim and nothing else (B-04); in the background, a longer run costs home little more.
         let end = if self.is_write_back_async() { range.start + u64::from(self.config.home_write_bytes_max) } else { range.end };
-        self.start_transfers(ino, range.start..end.max(range.end));
+        self.start_transfers(ino, range.start..end.max(range.end), 0);
         self.io.files[&ino].transfers.iter().any(|t| t.range.start < range.end && range.start < t.range.end)
     }
 }

@@ -16,7 +16,7 @@ impl Node {
         }
         let needed = self.needed_inodes();
         for (ino, inode) in &mut self.names.inodes {
-            inode.journaled = *ino == Ino::ROOT || needed.contains(ino);
+            inode.journaled = needed.contains(ino);
         }
         self.push_inodes(&needed, &mut records);
         self.push_entries(&mut records);

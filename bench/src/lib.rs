@@ -1,4 +1,8 @@
-//! What the benchmarks share: sizes and durations as people write them, and a limited home.
+//! What the benchmarks are made of.
 
+pub mod cases;
 pub mod limited_home;
+pub mod load;
 pub mod quantity;
+pub mod statistics;
+pub mod systems;

@@ -37,12 +37,15 @@ pub struct Limits {
 pub struct LimitedHome {
     nodes: Mutex<Nodes>,
     files: Mutex<HashMap<u64, Arc<File>>>,
-    listings: Mutex<HashMap<u64, Arc<Vec<(u64, FileType, Vec<u8>)>>>>,
+    listings: Mutex<HashMap<u64, Arc<Vec<Entry>>>>,
     next_handle: AtomicU64,
     limits: Limits,
     /// When the bytes admitted so far will have passed.
     passed_at: Mutex<Instant>,
 }
+
+/// Of a directory: number, kind and name.
+type Entry = (u64, FileType, Vec<u8>);
 
 struct Nodes {
     root: u64,
@@ -187,7 +190,7 @@ impl LimitedHome {
         Ok(self.attr(&sys::fstat(&fd).map_err(errno)?))
     }
 
-    fn list(&self, ino: INodeNo) -> Result<Vec<(u64, FileType, Vec<u8>)>, Errno> {
+    fn list(&self, ino: INodeNo) -> Result<Vec<Entry>, Errno> {
         let fd = self.fd(ino)?;
         let directory = sys::openat(&*fd, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).map_err(errno)?;
         let entries = sys::Dir::read_from(&directory).map_err(errno)?;
@@ -462,7 +465,8 @@ impl Filesystem for LimitedHome {
 
     fn fsync(&self, _: &Request, _: INodeNo, handle: FileHandle, datasync: bool, reply: ReplyEmpty) {
         self.delay(0);
-        let done = self.file(handle).and_then(|file| Ok(if datasync { file.sync_data()? } else { file.sync_all()? }));
+        let synced = |file: Arc<File>| if datasync { file.sync_data() } else { file.sync_all() };
+        let done = self.file(handle).and_then(|file| synced(file).map_err(Errno::from));
         answer!(reply, done, |reply, ()| reply.ok());
     }
 

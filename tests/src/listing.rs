@@ -100,7 +100,7 @@ fn describe(path: &Path) -> io::Result<Object> {
         mode: metadata.mode() & 0o7777,
         uid: metadata.uid(),
         gid: metadata.gid(),
-        size: (kind == "file" || kind == "symlink").then(|| metadata.len()),
+        size: (kind == "file" || kind == "symlink").then_some(metadata.len()),
         crc: content.map(|(crc, _)| crc),
         target,
         same_as: None,

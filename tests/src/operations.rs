@@ -136,7 +136,7 @@ impl Operations {
     fn of_data(&mut self) -> Operation {
         let path = self.file();
         let (offset, len) = self.place();
-        let seed = self.random.next();
+        let seed = self.random.bits();
         match self.random.below(12) {
             0..=4 => Operation::Write { path, offset, len, seed },
             5 => Operation::Append { path, len, seed },
@@ -149,7 +149,7 @@ impl Operations {
     fn of_open_files(&mut self) -> Operation {
         let slot = self.slot();
         let (offset, len) = self.place();
-        let seed = self.random.next();
+        let seed = self.random.bits();
         match self.random.below(10) {
             0..=2 => Operation::Open { slot, path: self.file() },
             3..=5 => Operation::WriteOpen { slot, offset, len, seed },

@@ -41,14 +41,14 @@ fn refusal(name: &OsString, error: &io::Error) -> Error {
         let here = std::path::absolute(name).unwrap_or_default();
         message += &format!("; a relative path is looked up in the mount, not here: write {}", here.display());
     }
-    Error::Command { message, exit }
+    Error::Coded { message, exit }
 }
 
 impl Child {
     /// Starts `command` in `mount`. Its end is told to `events`.
     pub(crate) fn start(command: &[OsString], mount: &Path, events: Sender<Event>) -> Result<Child, Error> {
         let (name, arguments) =
-            command.split_first().ok_or_else(|| Error::Command { message: "no command is given".into(), exit: Exit::Usage })?;
+            command.split_first().ok_or_else(|| Error::Coded { message: "no command is given".into(), exit: Exit::Usage })?;
         let own_group = !has_terminal();
         let mut builder = Command::new(name);
         builder.args(arguments).current_dir(mount).env("FOREBAY_MOUNT", mount).env("PWD", mount);

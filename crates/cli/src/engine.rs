@@ -12,10 +12,10 @@ use forebay_core::id::{HomePath, Ino};
 use forebay_core::message::{DrainFailure, DrainStep, Reply, Request, Status};
 use forebay_fuse::{MountOptions, Mounted};
 use forebay_server::{CallPayload, Instance, Options, RecoverySummary, StartError, Transport};
-use forebay_store::{Superblock, SuperblockError};
+use forebay_store::{BufferError, Superblock, SuperblockError};
 use parking_lot::{Mutex, RwLock};
 
-use crate::error::Error;
+use crate::error::{Error, Exit};
 
 /// The way of the mount's requests to the instance, which can be closed for good.
 ///
@@ -63,6 +63,18 @@ pub(crate) struct Plan<'a> {
     pub(crate) home_threads: usize,
 }
 
+/// Whose fault it is that an instance did not start.
+fn exit_of(error: &StartError) -> Exit {
+    match error {
+        StartError::Backing { .. } | StartError::Config(_) => Exit::Config,
+        StartError::Damaged { .. } | StartError::Recovery { .. } => Exit::Data,
+        StartError::Buffer(BufferError::Superblock(SuperblockError::Io { .. } | SuperblockError::Missing(_))) => Exit::Buffer,
+        StartError::Buffer(BufferError::Superblock(_) | BufferError::Journal(_) | BufferError::Truncated { .. }) => Exit::Data,
+        StartError::Buffer(_) | StartError::OtherBacking { .. } => Exit::Buffer,
+        _ => Exit::Internal,
+    }
+}
+
 impl Engine {
     /// Starts an instance, which recovers what its buffer holds.
     pub(crate) fn start(plan: &Plan<'_>) -> Result<Engine, Error> {
@@ -74,8 +86,7 @@ impl Engine {
             record: plan.record.map(Path::to_path_buf),
             home_threads: plan.home_threads,
         };
-        let instance = Instance::start(options)
-            .map_err(|error: StartError| Error::Buffer { buffer: plan.buffer.into(), reason: error.to_string() })?;
+        let instance = Instance::start(options).map_err(|error| Error::Coded { exit: exit_of(&error), message: error.to_string() })?;
         Ok(Engine { gate: Gate { instance, closed: Arc::default() }, mounted: Mutex::default() })
     }
 

@@ -63,7 +63,7 @@ pub(crate) enum Error {
     #[error("cannot {action}: {error}")]
     Io { action: String, error: std::io::Error },
     #[error("{message}")]
-    Command { message: String, exit: Exit },
+    Coded { message: String, exit: Exit },
     /// Another process has said already what went wrong.
     #[error("")]
     Told(u8),
@@ -81,7 +81,7 @@ impl Error {
             Error::Drain(_) => Exit::Drain,
             Error::Kept(_) => Exit::Kept,
             Error::Io { .. } => Exit::Internal,
-            Error::Command { exit, .. } => *exit,
+            Error::Coded { exit, .. } => *exit,
             Error::Told(code) => return *code,
         };
         exit as u8

@@ -1,5 +1,6 @@
 //! The three directories of an instance: where things end up, where they are seen, where they wait. Chosen, made, and kept apart.
 
+use std::ffi::OsString;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -54,6 +55,9 @@ pub(crate) enum Content {
 
 /// Where the files of the command line's own lie in a buffer directory.
 pub(crate) const OWN_FILES: [&str; 4] = ["instance.json", "instance.json.new", "ctl", "log"];
+
+/// Files of the store that may stand there without a superblock.
+const STORE_FILES: [&str; 3] = ["lock", "ssd.log", "superblock.new"];
 
 /// The backing directory, as an absolute path without symlinks.
 pub(crate) fn backing(path: &Path) -> Result<PathBuf, PlaceError> {
@@ -290,7 +294,12 @@ pub(crate) fn content(path: &Path) -> Result<Content, PlaceError> {
     if names.iter().any(|name| name == "superblock") {
         return Ok(Content::Buffer);
     }
-    match names.iter().find(|name| !OWN_FILES.iter().any(|own| name == own)) {
+    // A start that was killed before the superblock was written leaves the store's files; the next start clears them.
+    let known = |name: &OsString| {
+        let name = name.as_encoded_bytes();
+        OWN_FILES.iter().chain(&STORE_FILES).any(|own| own.as_bytes() == name) || name.starts_with(b"journal-")
+    };
+    match names.iter().find(|name| !known(name)) {
         None => Ok(Content::Nothing),
         Some(name) => {
             Err(refuse(format!("it holds {name:?}, which is no part of a buffer; name an empty or a new directory with --buffer")))

@@ -1,11 +1,8 @@
 //! Finishing what a crash, or a drain that was stopped, has left in a buffer.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use forebay_server::DamagedRange;
 use forebay_store::Superblock;
 
 use crate::args::RecoverArgs;
@@ -20,7 +17,7 @@ use crate::registry::{self, Tag};
 use crate::session;
 use crate::signals::Events;
 use crate::size::Bytes;
-use crate::view::{FailureView, quoted, recover_command};
+use crate::view::{quoted, recover_command};
 
 /// Threads that work at home; there is no application to leave room for.
 const HOME_THREADS: usize = 8;
@@ -53,6 +50,17 @@ impl Left {
         }
         let superblock = engine::read_superblock(&buffer)?;
         Ok(Left { buffer, superblock, tag })
+    }
+
+    /// Has the buffer belong to `backing`: the user says that its directory is there now.
+    fn move_to(&mut self, backing: &Path, console: Console) -> Result<(), Error> {
+        if self.superblock.backing == backing {
+            return Ok(());
+        }
+        console.say(&format!("the buffer was for {}; it goes to {} now", self.superblock.backing.display(), backing.display()));
+        self.superblock.backing = backing.into();
+        let path = self.buffer.join("superblock");
+        self.superblock.write(&path).map_err(|error| Error::Buffer { buffer: self.buffer.clone(), reason: error.to_string() })
     }
 
     /// Takes away the mount that the instance had, if it is dead.
@@ -98,8 +106,6 @@ impl Left {
         let mut signals_seen = 0;
         let (end, took) = drain::watch(&engine, &tag, events, console, &mut signals_seen)?;
         let end = if end == End::Clean { End::of_last_drain(&engine) } else { end };
-        let damaged = damaged(&engine);
-        let end = if end == End::Clean && !damaged.is_empty() { End::Failed(damaged) } else { end };
         if let Some(error) = end.error(&tag) {
             if engine.sync().is_err() {
                 console.warn("the buffer could not be made durable: finish it before this machine is shut down");
@@ -150,17 +156,6 @@ impl Left {
     }
 }
 
-/// Bytes of files that did not survive in the buffer, as failures of the drain: they cannot go home.
-fn damaged(engine: &Engine) -> Vec<FailureView> {
-    let ranges = engine.recovered().map(|found| found.damaged).unwrap_or_default();
-    let view = |range: &DamagedRange| FailureView {
-        path: Path::new(OsStr::from_bytes(range.path.as_bytes())).display().to_string(),
-        step: format!("bring home its bytes {} to {}", range.offset, range.offset.saturating_add(range.len)),
-        error: "they are damaged in the buffer and lost; everything else is home, so remove the buffer if you can do without them".into(),
-    };
-    ranges.iter().map(view).collect()
-}
-
 /// Finishes the buffer that a new instance in front of `backing` is about to use. Says whether the directory was made for a buffer, and goes
 /// with it.
 pub(crate) fn before_start(buffer: &Path, backing: &Path, console: Console, events: &Events) -> Result<bool, Error> {
@@ -182,14 +177,13 @@ pub(crate) fn before_start(buffer: &Path, backing: &Path, console: Console, even
 /// `forebay recover`.
 pub(crate) fn command(args: &RecoverArgs, console: Console) -> Result<(), Error> {
     let events = Events::take_signals()?;
-    let left = Left::look(&args.buffer)?;
+    let mut left = Left::look(&args.buffer)?;
     let backing = places::backing(args.backing.as_deref().unwrap_or(&left.superblock.backing))?;
+    left.move_to(&backing, console)?;
     left.finish(&backing, console, &events, args.keep)?;
-    if !args.keep && left.buffer.exists() {
-        // It was there before the instance: what is left of it belongs to its owner.
-        if left.made() {
-            std::fs::remove_dir(&left.buffer).map_err(Error::io(format!("remove the empty directory {}", left.buffer.display())))?;
-        }
+    // One that was there before the instance belongs to its owner.
+    if !args.keep && left.made() && left.buffer.exists() {
+        std::fs::remove_dir(&left.buffer).map_err(Error::io(format!("remove the empty directory {}", left.buffer.display())))?;
     }
     Ok(())
 }

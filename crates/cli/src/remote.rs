@@ -70,7 +70,7 @@ fn resolve(path: &Path) -> PathBuf {
 /// The instance that is meant, when the one who asks may have left it open.
 fn target(args: &TargetArgs) -> Result<Target, Error> {
     let around = std::env::var_os("FOREBAY_MOUNT").map(PathBuf::from);
-    Target::of(args.mount.as_ref(), args.buffer.as_ref()).or_else(|| around.map(Target::Mount)).ok_or_else(|| Error::Command {
+    Target::of(args.mount.as_ref(), args.buffer.as_ref()).or_else(|| around.map(Target::Mount)).ok_or_else(|| Error::Coded {
         message: "say which instance is meant: give its MOUNT, or its --buffer DIR".into(),
         exit: crate::error::Exit::Usage,
     })

@@ -117,6 +117,7 @@ impl Session {
                 record: record.as_deref(),
                 home_threads: settings.home_threads,
             };
+            Tag::remove_own_files(&buffer.path);
             // What cannot be removed is not empty, and therefore not ours.
             Ok((Engine::start(&plan).inspect_err(|_| drop(buffer.remove_if_made()))?, buffer))
         });

@@ -11,7 +11,9 @@ use forebay_core::config::NodeConfig;
 use forebay_core::effect::{Effect, Input};
 use forebay_core::id::Position;
 use forebay_core::machine::Machine;
+use forebay_core::node::Node;
 use forebay_core::record::Record;
+use forebay_core::recovery::recover;
 use forebay_core::time::Time;
 use serde::{Deserialize, Serialize};
 
@@ -270,6 +272,19 @@ where
     }
     report.cut_at = frames.cut_at;
     Ok(report)
+}
+
+/// [`replay`] of a node.
+pub fn replay_node(path: &Path) -> Result<ReplayReport, ReplayError> {
+    replay(path, |start| match start {
+        Start::New { config, now } => Node::new(config, now).map_err(|error| error.to_string()),
+        Start::Recovered { config, records, memory_intact, now, checks } => {
+            let mut checks = checks.into_iter();
+            // An answer too few would be another question than in the run: the replay will show the difference.
+            let recovered = recover(config, records, memory_intact, now, &mut |_| checks.next().unwrap_or(false));
+            recovered.map(|recovered| recovered.node).map_err(|error| error.to_string())
+        }
+    })
 }
 
 fn run_step<M: Machine<Input = Input, Effect = Effect>>(machine: &mut M, now: Time, event: Event) -> Vec<Effect> {

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod start;
 mod world;
 
 use std::io;
@@ -12,10 +13,14 @@ use std::time::Duration;
 
 use forebay_core::config::NodeConfig;
 use forebay_core::errno::Errno;
-use forebay_core::id::{HomePath, Ino, Position};
+use forebay_core::id::{HomePath, Position};
 use forebay_core::message::{DrainFailure, DrainStep, Reply, Request, Status};
+use forebay_core::node::Node;
+use forebay_host::driver::Driver;
 pub use forebay_host::transport::{CallPayload, Transport};
 
+pub use crate::start::StartError;
+use crate::world::StoreWorld;
 
 /// How long a shutdown waits for work at home that is under way.
 const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(10);
@@ -51,65 +56,90 @@ pub struct RecoverySummary {
     pub cut_at: Option<Position>,
     /// Whether the memory file had survived; it does not survive a reboot.
     pub memory_intact: bool,
-    /// Ranges of files whose bytes in the buffer are damaged: reading them is an error, and they will not go home.
-    pub damaged: Vec<DamagedRange>,
     /// What was wrong with the journal's files, in words; empty if nothing was.
     pub journal_notes: Vec<String>,
 }
 
-/// Bytes of a file that did not survive.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DamagedRange {
-    /// The inode.
-    pub ino: Ino,
-    /// Its path below the mount; empty if it has none any more.
-    pub path: HomePath,
-    /// Bytes from the file's start.
-    pub offset: u64,
-    /// Bytes.
-    pub len: u64,
-}
-
-/// Why an instance did not start.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StartError {
-    /// The backing directory cannot be used.
-    #[error("the backing directory {} cannot be used: {source}", path.display())]
-    Backing {
-        /// The directory.
-        path: PathBuf,
-        /// The reason.
-        source: io::Error,
-    },
-}
-
 /// A running server.
-#[derive(Debug)]
-pub struct Instance {}
+pub struct Instance {
+    driver: Driver<Node>,
+    world: Arc<StoreWorld>,
+    recovered: Option<RecoverySummary>,
+    /// Set when no thread can touch the buffer any more.
+    ended: AtomicBool,
+}
 
-#[allow(missing_docs)]
+impl std::fmt::Debug for Instance {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Instance").field("home", &self.world.home.path()).finish_non_exhaustive()
+    }
+}
+
 impl Instance {
-    pub fn start(_options: Options) -> Result<Arc<Instance>, StartError> {
-        unimplemented!()
+    /// Starts an instance: recovers the buffer that stands at `options.buffer`, or makes a new one there.
+    ///
+    /// # Errors
+    /// See [`StartError`]; each names the file or directory and says what to do. Nothing that was in the buffer is touched then.
+    pub fn start(options: Options) -> Result<Arc<Instance>, StartError> {
+        start::start(&options).map(Arc::new)
     }
+
+    /// What the recovery found; `None` if the buffer is new.
     pub fn recovered(&self) -> Option<RecoverySummary> {
-        unimplemented!()
+        self.recovered.clone()
     }
-    pub fn call(&self, _request: Request, _payload: CallPayload<'_>) -> Reply {
-        unimplemented!()
+
+    /// Carries out a request on this thread and waits for the answer. After a shutdown: `ENOTCONN`.
+    pub fn call(&self, request: Request, payload: CallPayload<'_>) -> Reply {
+        self.driver.call(request, payload)
     }
+
+    /// The state now; after a shutdown, the last one.
     pub fn status(&self) -> Status {
-        unimplemented!()
+        self.driver.inspect(Node::status)
     }
+
+    /// Brings everything home and compares it there; gives what could not be brought. A shutdown ends it with a failure.
     pub fn drain(&self) -> Vec<DrainFailure> {
-        unimplemented!()
+        let failed = |errno| vec![DrainFailure { path: HomePath::default(), errno, step: DrainStep::Write }];
+        match self.call(Request::Drain, CallPayload::None) {
+            Reply::Drained { failures } => failures,
+            Reply::Error { errno } => failed(errno),
+            other => {
+                forebay_host::log::problem(&format!("a drain was answered with {other:?}; this is a bug, please report it"));
+                failed(Errno::EIO)
+            }
+        }
     }
+
+    /// Stops the threads; open and later calls fail. What is in the buffer stays there. Waits some seconds for work at home that is
+    /// under way; a home that does not answer cannot hold it up longer.
     pub fn shutdown(&self) {
-        unimplemented!()
+        if self.driver.stop(SHUTDOWN_PATIENCE) {
+            self.ended.store(true, Ordering::Release);
+        } else {
+            let home = self.world.home.path().display();
+            forebay_host::log::problem(&format!("{home} does not answer; the buffer is kept, and is locked until this process ends"));
+        }
     }
+
+    /// Removes the buffer, after a shutdown.
+    ///
+    /// # Errors
+    /// `EBUSY` if the instance still runs; `ENOTEMPTY` if something in the buffer is not home yet; what the file system says.
     pub fn remove_buffer(&self) -> io::Result<()> {
-        unimplemented!()
+        if !self.ended.load(Ordering::Acquire) {
+            return Err(io::Error::new(io::ErrorKind::ResourceBusy, "the buffer is still in use by this process"));
+        }
+        let Status { dirty_bytes, dirty_names, .. } = self.status();
+        if dirty_bytes > 0 || dirty_names > 0 {
+            let text = format!("the buffer holds {dirty_bytes} bytes and {dirty_names} names that are not home yet");
+            return Err(io::Error::new(io::ErrorKind::DirectoryNotEmpty, text));
+        }
+        match self.world.buffer.lock().take() {
+            Some(buffer) => buffer.remove().map_err(io::Error::other),
+            None => Ok(()),
+        }
     }
 }
 

@@ -1,0 +1,200 @@
+//! Starting an instance: a new buffer, or one that is there.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use forebay_core::config::NodeConfig;
+use forebay_core::node::{ConfigError, Node};
+use forebay_core::recovery::{Damage, PieceCheck, RecoveryError, recover};
+use forebay_core::time::Time;
+use forebay_host::clock::Clock;
+use forebay_host::driver::{Driver, Setup, Threads};
+use forebay_host::log;
+use forebay_host::recorder::{Recorder, Start};
+use forebay_store::{BufferDir, BufferError, BufferSettings, Journal, JournalEnd, OpenedJournal, PosixHome};
+
+use crate::world::{StoreJournal, StoreWorld};
+use crate::{Instance, Options, RecoverySummary};
+
+/// Why an instance did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The home directory cannot be used.
+    #[error("the backing directory {} cannot be used: {source}", path.display())]
+    Backing {
+        /// The directory.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+    /// The buffer belongs to another home directory.
+    #[error(
+        "the buffer {} holds data for the backing directory {}, not for {}; drain it with `forebay recover --buffer {}`, or choose another buffer",
+        buffer.display(), found.display(), wanted.display(), buffer.display()
+    )]
+    OtherBacking {
+        /// The buffer directory.
+        buffer: PathBuf,
+        /// The backing directory that the buffer names.
+        found: PathBuf,
+        /// The backing directory that was asked for.
+        wanted: PathBuf,
+    },
+    /// The buffer directory cannot be used.
+    #[error(transparent)]
+    Buffer(#[from] BufferError),
+    /// The configuration cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The buffer has lost bytes that were durable.
+    #[error("the buffer {} is damaged: {}; restore it from a copy, or take the intact files from it by hand", buffer.display(), describe(damage))]
+    Damaged {
+        /// The buffer directory.
+        buffer: PathBuf,
+        /// What is lost.
+        damage: Vec<Damage>,
+    },
+    /// The buffer's records give no server.
+    #[error("the buffer {} cannot be recovered: {source}", buffer.display())]
+    Recovery {
+        /// The buffer directory.
+        buffer: PathBuf,
+        /// The reason.
+        source: RecoveryError,
+    },
+    /// The recording cannot be written.
+    #[error("the recording {} cannot be written: {source}", path.display())]
+    Record {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+    /// The system refused threads.
+    #[error("the server's threads cannot be started: {0}")]
+    Threads(io::Error),
+}
+
+/// Damaged ranges that a message lists.
+const DAMAGE_LISTED_MAX: usize = 10;
+
+fn describe(damage: &[Damage]) -> String {
+    let mut text = format!("{} ranges that had been durable do not have their checksums", damage.len());
+    for Damage { path, file_offset, len } in damage.iter().take(DAMAGE_LISTED_MAX) {
+        text.push_str(&format!(", {path:?} bytes {file_offset} to {}", file_offset + u64::from(*len)));
+    }
+    if damage.len() > DAMAGE_LISTED_MAX {
+        text.push_str(", and more");
+    }
+    text
+}
+
+/// What is made from a buffer directory.
+struct Made {
+    node: Node,
+    journal: Journal,
+    world: Arc<StoreWorld>,
+    start: Start,
+    recovered: Option<RecoverySummary>,
+}
+
+pub(crate) fn start(options: &Options) -> Result<Instance, StartError> {
+    let backing_error = |source| StartError::Backing { path: options.backing.clone(), source };
+    let backing = options.backing.canonicalize().map_err(backing_error)?;
+    let home = PosixHome::open(&backing).map_err(backing_error)?;
+    let clock = Clock::start();
+    let now = clock.now();
+    let made = if BufferDir::exists(&options.buffer)? { reopen(options, &backing, home, now)? } else { create(options, &backing, home, now)? };
+    let recorder = match &options.record {
+        Some(path) => {
+            let failed = |source| StartError::Record { path: path.clone(), source };
+            Some(Recorder::create(path, made.start).map_err(failed)?)
+        }
+        None => None,
+    };
+    let threads = Threads { home: options.home_threads, ..Threads::default() };
+    let journal = Box::new(StoreJournal(made.journal));
+    let setup = Setup { machine: made.node, now, clock, journal, world: made.world.clone(), recorder, threads };
+    let driver = Driver::start(setup).map_err(StartError::Threads)?;
+    Ok(Instance { driver, world: made.world, recovered: made.recovered, ended: AtomicBool::new(false) })
+}
+
+/// The configuration for this process.
+fn own(config: &NodeConfig) -> NodeConfig {
+    NodeConfig { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw(), ..config.clone() }
+}
+
+fn create(options: &Options, backing: &Path, home: PosixHome, now: Time) -> Result<Made, StartError> {
+    let config = own(&options.node);
+    // Before anything is made on disk.
+    let node = Node::new(config.clone(), now)?;
+    let settings = BufferSettings { backing: backing.to_path_buf(), config: config.clone(), memory_dir: options.memory_dir.clone() };
+    let buffer = BufferDir::create(&options.buffer, &settings)?;
+    note_fallback(&buffer);
+    let OpenedJournal { journal, .. } = buffer.journal()?;
+    let world = Arc::new(StoreWorld::new(buffer.log()?, home, buffer));
+    Ok(Made { node, journal, world, start: Start::New { config, now }, recovered: None })
+}
+
+fn reopen(options: &Options, backing: &Path, home: PosixHome, now: Time) -> Result<Made, StartError> {
+    let buffer = BufferDir::open(&options.buffer, options.memory_dir.as_deref())?;
+    let superblock = buffer.superblock();
+    if superblock.backing != backing {
+        return Err(StartError::OtherBacking {
+            buffer: options.buffer.clone(),
+            found: superblock.backing.clone(),
+            wanted: backing.to_path_buf(),
+        });
+    }
+    note_fallback(&buffer);
+    let geometry = superblock.geometry;
+    let config = NodeConfig {
+        chunk_bytes: geometry.chunk_bytes,
+        segment_bytes: geometry.segment_bytes,
+        segments_max: geometry.ssd_slots,
+        memory_segments_max: geometry.memory_slots,
+        ..own(&options.node)
+    };
+    let OpenedJournal { journal, records, end, memory_intact, skipped } = buffer.journal()?;
+    let mut journal_notes: Vec<String> = skipped.iter().map(ToString::to_string).collect();
+    if end != JournalEnd::Clean {
+        journal_notes.push(end.to_string());
+    }
+    let world = Arc::new(StoreWorld::new(buffer.log()?, home, buffer));
+
+    let mut checks = Vec::new();
+    let mut check = |piece: &PieceCheck| {
+        let right = world.check(piece.at, piece.crc);
+        checks.push(right);
+        right
+    };
+    // The records are kept for the recording only.
+    let kept = if options.record.is_some() { records.clone() } else { Vec::new() };
+    let record_count = records.len() as u64;
+    let failed = |error| match error {
+        RecoveryError::Damaged(damage) => StartError::Damaged { buffer: options.buffer.clone(), damage },
+        source => StartError::Recovery { buffer: options.buffer.clone(), source },
+    };
+    let recovered = recover(config.clone(), records, memory_intact, now, &mut check).map_err(failed)?;
+    let status = recovered.node.status();
+    let summary = RecoverySummary {
+        records: record_count,
+        dirty_bytes: status.dirty_bytes,
+        dirty_names: status.dirty_names,
+        cut_at: recovered.cut_at,
+        memory_intact,
+        journal_notes,
+    };
+    let start = Start::Recovered { config, records: kept, memory_intact, now, checks };
+    Ok(Made { node: recovered.node, journal, world, start, recovered: Some(summary) })
+}
+
+fn note_fallback(buffer: &BufferDir) {
+    if let Some(reason) = &buffer.memory().fallback {
+        let path = buffer.memory().path.display();
+        log::problem(&format!("the memory of the buffer is the file {path}, which is as slow as its disk: {reason}"));
+    }
+}

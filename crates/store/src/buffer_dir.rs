@@ -161,8 +161,7 @@ impl BufferDir {
     /// # Errors
     /// Every variant of [`BufferError`] but `Truncated`.
     pub fn create(path: &Path, settings: &BufferSettings) -> Result<BufferDir, BufferError> {
-        let geometry = Geometry::of(&settings.config);
-        check_geometry(&geometry)?;
+        check_geometry(&Geometry::of(&settings.config))?;
         let made_directory = make_directory(path)?;
         let path = path.canonicalize().map_err(io_error("find", path))?;
         let had_lock = path.join(LOCK).exists();
@@ -170,7 +169,24 @@ impl BufferDir {
         if BufferDir::exists(&path)? {
             return Err(BufferError::Exists(path));
         }
-        clear_leftovers(&path, had_lock)?;
+        if let Err(error) = clear_leftovers(&path, had_lock) {
+            // The lock file would say that the rest is ours.
+            let _ = if had_lock { Ok(()) } else { std::fs::remove_file(path.join(LOCK)) };
+            return Err(error);
+        }
+        let made = BufferDir::fill(path.clone(), lock, settings, made_directory);
+        if made.is_err() {
+            // Best effort, for the space: the next creation clears what stays.
+            let _ = clear_leftovers(&path, true);
+            let _ = std::fs::remove_file(path.join(LOCK));
+            let _ = if made_directory { std::fs::remove_dir(&path) } else { Ok(()) };
+        }
+        made
+    }
+
+    /// Makes the files of a new buffer in a directory that is locked.
+    fn fill(path: PathBuf, lock: File, settings: &BufferSettings, made_directory: bool) -> Result<BufferDir, BufferError> {
+        let geometry = Geometry::of(&settings.config);
         make_ssd_log(&path.join(SSD_LOG), geometry.ssd_bytes())?;
         let instance = random_id().map_err(io_error("name", &path))?;
         let memory_dir = settings.memory_dir.as_deref().unwrap_or(Path::new(MEMORY_DIR));

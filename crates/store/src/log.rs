@@ -279,3 +279,6 @@ fn out_of_bounds(slot: Slot, offset: u32, len: u64) -> LogError {
 fn io_error(action: &'static str, slot: Slot, offset: u32) -> impl FnOnce(io::Error) -> LogError {
     move |source| LogError::Io { action, slot, offset, source }
 }
+
+#[cfg(test)]
+mod tests;

@@ -274,3 +274,6 @@ fn decode(bytes: &[u8], path: &Path) -> Result<Superblock, SuperblockError> {
 pub fn boot_id() -> io::Result<String> {
     Ok(std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
+
+#[cfg(test)]
+mod tests;

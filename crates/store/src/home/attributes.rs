@@ -89,6 +89,8 @@ impl PosixHome {
     /// Sets owner, mode and times, in this order: a change of owner clears the set-uid bits, and both change the times.
     pub(super) fn set_attr(&self, path: &HomePath, new: &NewAttr) -> Result<()> {
         let fd = self.open_at_home(path, OFlags::PATH, Mode::empty())?;
+        // Else a mode that is widened for a moment would be taken for the real one, or put back over the new one.
+        let _alone = self.permissions.lock();
         let stat = rustix::fs::fstat(&fd).map_err(errno)?;
         let kind = kind(&stat)?;
         if kind != new.kind {
@@ -120,11 +122,16 @@ impl PosixHome {
     /// Carries out `work` in a directory. Where that is refused and the directory is ours, its mode is widened for a moment: an
     /// application may take a right from a directory that it has filled, before its contents are home.
     pub(super) fn as_owner_of<T>(&self, directory: BorrowedFd<'_>, mut work: impl FnMut() -> rustix::io::Result<T>) -> Result<T> {
+        self.as_owner_of_all(&[directory], work)
+    }
+
+    /// As [`PosixHome::as_owner_of`], where any of several may be what refuses.
+    pub(super) fn as_owner_of_all<T>(&self, directories: &[BorrowedFd<'_>], mut work: impl FnMut() -> rustix::io::Result<T>) -> Result<T> {
         match work() {
             Err(rustix::io::Errno::ACCESS) => {}
             result => return result.map_err(errno),
         }
-        self.with_rights(&[directory], 0o700, work)
+        self.with_rights(directories, 0o700, work)
     }
 
     /// Carries out `work` while each of these objects that is ours has also the rights `extra`.

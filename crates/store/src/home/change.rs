@@ -93,7 +93,7 @@ impl PosixHome {
         let (old_parent, old_name) = self.parent(from)?;
         let (parent, name) = self.parent(to)?;
         let link = || rustix::fs::linkat(&old_parent, old_name, &parent, name, AtFlags::empty());
-        match self.as_owner_of(parent.as_fd(), link) {
+        match self.as_owner_of_all(&[old_parent.as_fd(), parent.as_fd()], link) {
             Err(Errno::EEXIST) => {
                 let (old, new) = (self.raw_stat(from)?, self.raw_stat(to)?);
                 let same = (old.st_dev, old.st_ino) == (new.st_dev, new.st_ino);

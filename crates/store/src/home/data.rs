@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use forebay_core::errno::Errno;
 use forebay_core::id::{HomePath, Ino};
-use rustix::fs::{Advice, FileType, Mode, OFlags};
+use rustix::fs::{Advice, FileType, OFlags};
 
 use super::handles::Handle;
 use super::{PosixHome, Result, errno};
@@ -124,19 +124,7 @@ impl PosixHome {
         let access = if write { OFlags::RDWR } else { OFlags::RDONLY };
         // Without O_NONBLOCK, a fifo that stands there by mistake would hold the thread.
         let flags = access | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let fd = match self.open_at_home(path, flags, Mode::empty()) {
-            Err(Errno::EACCES) => {
-                let object = self.open_at_home(path, OFlags::PATH, Mode::empty())?;
-                if !is_file(&object)? {
-                    return Err(Errno::ESTALE);
-                }
-                let (parent, name) = self.parent(path)?;
-                let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                let rights = if write { 0o600 } else { 0o400 };
-                self.with_rights(&[parent.as_fd(), object.as_fd()], rights, || rustix::fs::openat(&parent, name, flags, Mode::empty()))?
-            }
-            result => result?,
-        };
+        let fd = self.open_as_owner(path, flags, if write { 0o600 } else { 0o400 })?;
         if !is_file(&fd)? {
             return Err(Errno::ESTALE);
         }

@@ -11,7 +11,7 @@ mod resolve;
 
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ use forebay_core::errno::Errno;
 use forebay_core::id::{HomePath, Ino, Name};
 use forebay_core::message::StatFs;
 use parking_lot::Mutex;
-use rustix::fs::{AtFlags, Dir, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, OFlags};
 
 use handles::Handles;
 
@@ -105,7 +105,7 @@ impl PosixHome {
     /// The file system's; `EINVAL` if it is no symlink.
     pub fn read_link(&self, path: &HomePath) -> Result<Name> {
         let (parent, name) = self.parent(path)?;
-        let target = rustix::fs::readlinkat(&parent, name, Vec::new()).map_err(errno)?;
+        let target = self.as_owner_of(parent.as_fd(), || rustix::fs::readlinkat(&parent, name, Vec::new()))?;
         Ok(Name::new(target.as_bytes()))
     }
 
@@ -136,11 +136,11 @@ impl PosixHome {
             return rustix::fs::fstat(&self.root).map_err(errno);
         }
         let (parent, name) = self.parent(path)?;
-        rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW).map_err(errno)
+        self.as_owner_of(parent.as_fd(), || rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW))
     }
 
     fn open_directory(&self, path: &HomePath) -> Result<OwnedFd> {
-        self.open_at_home(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())
+        self.open_as_owner(path, OFlags::RDONLY | OFlags::DIRECTORY, 0o500)
     }
 }
 

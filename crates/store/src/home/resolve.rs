@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use forebay_core::errno::Errno;
 use forebay_core::id::HomePath;
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 
 use super::{PosixHome, Result, errno};
 
@@ -65,6 +65,23 @@ impl PosixHome {
         self.open_path(path.as_bytes(), flags, mode)
     }
 
+    /// Opens an object of home; one whose mode forbids that to its owner gets the rights `needed` for a moment.
+    pub(super) fn open_as_owner(&self, path: &HomePath, flags: OFlags, needed: u32) -> Result<OwnedFd> {
+        match self.open_at_home(path, flags, Mode::empty()) {
+            Err(Errno::EACCES) if !path.as_bytes().is_empty() => {}
+            result => return result,
+        }
+        let object = self.open_at_home(path, OFlags::PATH, Mode::empty())?;
+        if is_symlink(&object) {
+            // Where nothing is opened there is nothing to widen; and a symlink has no mode.
+            return Err(Errno::EACCES);
+        }
+        let (parent, name) = self.parent(path)?;
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let all = [parent.as_fd(), object.as_fd()];
+        self.with_rights(&all, needed | 0o100, || rustix::fs::openat(&parent, name, flags, Mode::empty()))
+    }
+
     fn open_path(&self, path: &[u8], flags: OFlags, mode: Mode) -> Result<OwnedFd> {
         path.split(|byte| *byte == b'/').try_for_each(check_component)?;
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -99,13 +116,17 @@ impl PosixHome {
     fn open_in(&self, parent: &Parent<'_>, name: &[u8], flags: OFlags, mode: Mode) -> Result<OwnedFd> {
         self.as_owner_of(parent.as_fd(), || match rustix::fs::openat(parent, name, flags, mode) {
             // With O_DIRECTORY, a symlink that is not followed shows as ENOTDIR, else as ELOOP: one word for the same thing.
-            Err(rustix::io::Errno::NOTDIR) if is_symlink(parent, name) => Err(rustix::io::Errno::LOOP),
+            Err(rustix::io::Errno::NOTDIR) if name_is_symlink(parent, name) => Err(rustix::io::Errno::LOOP),
             result => result,
         })
     }
 }
 
-fn is_symlink(parent: &Parent<'_>, name: &[u8]) -> bool {
+fn name_is_symlink(parent: &Parent<'_>, name: &[u8]) -> bool {
     let stat = rustix::fs::statat(parent, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
-    stat.is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode).is_symlink())
+    stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_symlink())
+}
+
+fn is_symlink(object: &OwnedFd) -> bool {
+    rustix::fs::fstat(object).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_symlink())
 }

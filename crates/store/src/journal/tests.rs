@@ -373,7 +373,7 @@ fn power_loss_run(seed: u64) {
 
 #[test]
 fn what_was_synced_survives_a_power_loss() {
-    for seed in 0..400 {
+    for seed in 0..300 {
         power_loss_run(seed);
     }
 }

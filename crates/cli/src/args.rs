@@ -9,7 +9,7 @@ use crate::config::Key;
 
 /// A burst buffer in front of a directory.
 #[derive(Parser, Debug)]
-#[command(name = "forebay", version, propagate_version = true, max_term_width = 110)]
+#[command(name = "forebay", version, propagate_version = true, args_override_self = true, max_term_width = 110)]
 #[command(
     after_help = "Settings come from the command line, else from FOREBAY_* variables, else from a TOML file, else from defaults; `forebay config` shows each.\n\
     Sizes: 64MiB, 1G (1024-based), 10MB (1000-based). Exit statuses: docs/OPERATIONS.md."

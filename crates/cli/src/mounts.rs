@@ -57,7 +57,8 @@ pub(crate) fn mounted_at(point: &Path) -> Option<MountEntry> {
 
 /// The server of the FUSE mount at `path` is gone: every access is answered with `ENOTCONN`.
 pub(crate) fn is_dead(path: &Path) -> bool {
-    matches!(rustix::fs::stat(path), Err(Errno::NOTCONN | Errno::CONNABORTED))
+    // Not stat(2), which the kernel may answer from what it remembers of the root.
+    matches!(rustix::fs::statfs(path), Err(Errno::NOTCONN | Errno::CONNABORTED))
 }
 
 /// A process that uses something.

@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use forebay_store::BufferDir;
 use rustix::fs::Access;
 use thiserror::Error;
 
@@ -55,9 +56,6 @@ pub(crate) enum Content {
 
 /// Where the files of the command line's own lie in a buffer directory.
 pub(crate) const OWN_FILES: [&str; 4] = ["instance.json", "instance.json.new", "ctl", "log"];
-
-/// Files of the store that may stand there without a superblock.
-const STORE_FILES: [&str; 3] = ["lock", "ssd.log", "superblock.new"];
 
 /// The backing directory, as an absolute path without symlinks.
 pub(crate) fn backing(path: &Path) -> Result<PathBuf, PlaceError> {
@@ -291,14 +289,11 @@ pub(crate) fn content(path: &Path) -> Result<Content, PlaceError> {
     for entry in entries {
         names.push(entry.map_err(|error| refuse(error.to_string()))?.file_name());
     }
-    if names.iter().any(|name| name == "superblock") {
+    if BufferDir::exists(path).map_err(|error| refuse(error.to_string()))? {
         return Ok(Content::Buffer);
     }
     // A start that was killed before the superblock was written leaves the store's files; the next start clears them.
-    let known = |name: &OsString| {
-        let name = name.as_encoded_bytes();
-        OWN_FILES.iter().chain(&STORE_FILES).any(|own| own.as_bytes() == name) || name.starts_with(b"journal-")
-    };
+    let known = |name: &OsString| name.to_str().is_some_and(|name| OWN_FILES.contains(&name) || BufferDir::owns_name(name));
     match names.iter().find(|name| !known(name)) {
         None => Ok(Content::Nothing),
         Some(name) => {

@@ -135,7 +135,7 @@ impl Left {
     fn tell_found(&self, engine: &Engine, backing: &Path, console: Console) {
         let Some(found) = engine.recovered() else { return };
         console.say(&format!(
-            "the buffer {} holds {} and {} names that are not home in {} ({} journal records)",
+            "the buffer {} holds {} and {} names or attributes that are not home in {} ({} journal records)",
             self.buffer.display(),
             Bytes(found.dirty_bytes),
             found.dirty_names,

@@ -272,7 +272,7 @@ fn what_was_acknowledged_before_a_kill_is_recovered() {
     expect(
         &finish(start(place.command(&["recover", "--buffer", "buffer"]))),
         0,
-        &["dead mount", "names that are not home", "everything is home"],
+        &["dead mount", "names or attributes that are not home", "everything is home"],
     );
     for number in acknowledged {
         assert_eq!(place.home(&format!("n{number}")), format!("number {number}\n"));
@@ -289,7 +289,7 @@ fn the_next_run_on_the_same_buffer_recovers_it() {
     let other = ["run", "--backing", "other", "--mount", "mount", "--buffer", "buffer", "--", "true"];
     expect(&finish(start(place.command(&other))), 73, &["belongs to", "home", "forebay recover --buffer"]);
     let output = place.run(&["--capacity", "128MiB", "--chunk", "64KiB"], "cat n1; ls | wc -l");
-    expect(&output, 0, &["names that are not home"]);
+    expect(&output, 0, &["names or attributes that are not home"]);
     let lines = String::from_utf8_lossy(&output.stdout).into_owned();
     let count: usize = lines.lines().nth(1).expect("two lines").trim().parse().expect("a number");
     assert!(lines.starts_with("number 1\n") && count >= acknowledged.len(), "{lines}");
@@ -423,6 +423,6 @@ fn a_kept_buffer_is_empty_of_what_is_not_home() {
     expect(&place.run(&["--keep"], "echo data > f"), 0, &[]);
     assert_eq!(place.home("f"), "data\n");
     assert!(place.path("buffer/superblock").exists());
-    expect(&finish(start(place.command(&["recover", "--buffer", "buffer"]))), 0, &["0 B and 0 names"]);
+    expect(&finish(start(place.command(&["recover", "--buffer", "buffer"]))), 0, &["holds 0 B and"]);
     place.assert_clean();
 }

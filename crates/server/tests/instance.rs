@@ -5,7 +5,9 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
+use std::time::Duration;
 
 use forebay_client::Client;
 use forebay_core::attr::{AttrChange, Caller, Kind, SetTime};
@@ -59,6 +61,23 @@ fn options(place: &Place, node: NodeConfig) -> Options {
 
 fn caller() -> Caller {
     Caller { uid: rustix::process::getuid().as_raw(), gid: rustix::process::getgid().as_raw() }
+}
+
+/// Ends the test process with a message if an instance does not get on: a call that hangs cannot fail by itself.
+struct Watchdog {
+    _alive: Sender<()>,
+}
+
+fn watch(instance: &Arc<Instance>) -> Watchdog {
+    let (alive, ended) = channel();
+    let instance = instance.clone();
+    thread::spawn(move || {
+        if ended.recv_timeout(Duration::from_secs(120)) == Err(RecvTimeoutError::Timeout) {
+            eprintln!("an instance does not get on: {:#?}", instance.status());
+            std::process::exit(1);
+        }
+    });
+    Watchdog { _alive: alive }
 }
 
 fn client(instance: &Arc<Instance>) -> Client<Arc<Instance>> {
@@ -172,6 +191,7 @@ fn a_file_of_many_times_the_buffer_flows_through() {
     for write_back in [WriteBack::Async, WriteBack::Sync] {
         let place = place();
         let instance = Instance::start(options(&place, NodeConfig { write_back, ..small() })).unwrap();
+        let _watchdog = watch(&instance);
         let client = client(&instance);
         let (file, _) = client.create(Ino::ROOT, b"big", 0o644, true, caller()).unwrap();
         let bytes = pattern(2, 10 * (16 * 256 << 10));

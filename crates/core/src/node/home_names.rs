@@ -39,6 +39,9 @@ impl Node {
             // A name that has come since the last look is due when it has rested.
             self.home.names_due = self.names.divergent.last_key_value().map(|(_, (_, _, since))| *since + self.config.write_back_delay_ns);
             self.home.names_due = self.home.names_due.filter(|due| *due > self.now);
+        } else if self.home.scan_from.is_none() && !self.home.wanted_chunks.is_empty() {
+            // With synchronous write-back names do not become due; but a victim's bytes cannot go home before its name.
+            self.home.scan_from = Some(0);
         }
         for _ in 0..SCAN_MAX {
             let Some(from) = self.home.scan_from else { return };

@@ -121,7 +121,7 @@ impl PosixHome {
 
     /// Carries out `work` in a directory. Where that is refused and the directory is ours, its mode is widened for a moment: an
     /// application may take a right from a directory that it has filled, before its contents are home.
-    pub(super) fn as_owner_of<T>(&self, directory: BorrowedFd<'_>, mut work: impl FnMut() -> rustix::io::Result<T>) -> Result<T> {
+    pub(super) fn as_owner_of<T>(&self, directory: BorrowedFd<'_>, work: impl FnMut() -> rustix::io::Result<T>) -> Result<T> {
         self.as_owner_of_all(&[directory], work)
     }
 

@@ -105,10 +105,10 @@ impl PosixHome {
 
     fn unlink(&self, path: &HomePath, keep: Option<Ino>) -> Result<()> {
         if let Some(ino) = keep {
-            match self.handle(ino, path, false) {
-                Ok(handle) => self.handles.keep(ino, handle),
-                // Gone already, or nothing that has bytes.
-                Err(Errno::ENOENT | Errno::ESTALE) => {}
+            match self.raw_stat(path) {
+                Ok(stat) if kind(&stat)? == Kind::File => self.handles.keep(ino, self.handle(ino, path, false)?),
+                // Nothing that has bytes, or gone already.
+                Ok(_) | Err(Errno::ENOENT) => {}
                 Err(error) => return Err(error),
             }
         }

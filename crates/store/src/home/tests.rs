@@ -229,7 +229,12 @@ fn a_fifo_does_not_hold_a_thread() {
     made.home.change(&HomeChange::MakeNode { path: path("p"), kind: Kind::Fifo, rdev: 0 }).unwrap();
     assert!(made.home.write(Ino(4), &path("p"), 0, b"x").is_err());
     assert!(read(&made.home, 4, "p", 0, 1).is_err());
-    assert!(made.home.change(&unlink("p", Some(Ino(4)))).is_ok());
+    made.home.change(&HomeChange::SymLink { path: path("s"), target: Name::new(b"p") }).unwrap();
+    made.home.change(&HomeChange::MakeNode { path: path("sock"), kind: Kind::Socket, rdev: 0 }).unwrap();
+    for name in ["p", "s", "sock"] {
+        made.home.change(&unlink(name, Some(Ino(4)))).unwrap();
+        assert_eq!(made.home.stat(&path(name)), Err(Errno::ENOENT), "{name}");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use forebay_core::id::{Ino, Lsn, Name, SegmentId};
 use forebay_core::record::DataRecord;
 
+use super::format::FRAME_HEADER_BYTES;
 use super::*;
 use crate::device::{Fault, FaultyDevice, MemoryDevice, SECTOR_BYTES};
 use crate::directory::{FaultyDirectory, FileDirectory};
@@ -443,4 +444,43 @@ fn a_length_that_cannot_be_is_not_believed() {
     let unsynced = FaultyDevice::new();
     let frames = reader::FrameReader::new(&unsynced, seed).unwrap().read(Position(1)).unwrap();
     assert_eq!(frames.tail, reader::Tail::Unwritten);
+}
+
+/// docs/FORMAT.md has these bytes. Whoever changes them counts `FORMAT_VERSION` up and changes the page.
+#[test]
+fn the_bytes_are_those_of_the_format() {
+    let mut encoder = FrameEncoder::new(&IDENTITY.instance, 7);
+    encoder.push(Position(0x0102), &Record::Size { ino: Ino(300), size: 5, time_ns: -3 }).unwrap();
+    let frame = encoder.bytes();
+    let record = [7, 0xac, 0x02, 5, 5];
+    assert_eq!(frame[0..4], [5, 0, 0, 0]);
+    assert_eq!(frame[8..16], [2, 1, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(frame[16..], record);
+    let summed = [&[1; 16][..], &7_u64.to_le_bytes(), &frame[0..4], &frame[8..]].concat();
+    assert_eq!(frame[4..8], crc32c::crc32c(&summed).to_le_bytes());
+
+    let header = Header { identity: IDENTITY, number: 7, start: Position(9), starts_empty: true }.encode();
+    let expected = [b"FBJOURNL", &[1, 0, 0, 0, 1, 0, 0, 0][..], &[1; 16], &7_u64.to_le_bytes(), &9_u64.to_le_bytes(), &[2; 16]].concat();
+    assert_eq!(header[..64], expected);
+    assert_eq!(header[64..68], crc32c::crc32c(&expected).to_le_bytes());
+
+    let (ino, segment, position) = (Ino(1), SegmentId(1), Position(1));
+    let name = Name::new(b"n");
+    let entry = Record::Entry { parent: ino, name: name.clone(), ino: None, time_ns: 0 };
+    let indexed = [
+        (1, Record::SegmentSpilled { segment }),
+        (5, Record::Flushed { ino, offset: 0, len: 0, lsn: Lsn(0) }),
+        (7, size(0)),
+        (8, Record::InodeGone { ino }),
+        (9, entry),
+        (11, Record::HomeEntry { parent: ino, name, ino: None }),
+        (12, Record::AttrHome { ino, version: 0 }),
+        (13, Record::Synced { upto: position }),
+        (14, Record::SnapshotEnd),
+    ];
+    for (index, record) in indexed {
+        encoder.clear();
+        encoder.push(position, &record).unwrap();
+        assert_eq!(encoder.bytes()[FRAME_HEADER_BYTES], index, "{record:?}");
+    }
 }

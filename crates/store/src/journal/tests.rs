@@ -104,6 +104,8 @@ fn a_rotated_journal_takes_over_and_the_old_one_goes() {
     let mut snapshot: Vec<Record> = (0..40).map(|n| long(n, 60_000)).collect();
     snapshot.push(Record::SnapshotEnd);
     assert_eq!(rotate(&mut journal, &snapshot), Position(2));
+    assert_eq!(directory.device(FIRST).unwrap().unsynced_sectors(), 0, "a power loss may lead back to the old one");
+    assert_eq!(directory.device(SECOND).unwrap().unsynced_sectors(), 0);
     append(&mut journal, &size(2));
     sync.sync().unwrap();
     assert_eq!(directory.device(SECOND).unwrap().unsynced_sectors(), 0, "the handle follows the rotation");

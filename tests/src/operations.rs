@@ -69,6 +69,19 @@ impl Operation {
     }
 }
 
+impl Operation {
+    /// Whether a write took fewer bytes than it was given: a file system that dies between two requests of one write makes it so.
+    #[must_use]
+    pub fn is_cut_short(&self, seen: &Seen) -> bool {
+        match (self, seen) {
+            (Operation::Write { len, .. } | Operation::WriteOpen { len, .. } | Operation::Append { len, .. }, Ok(seen)) => {
+                !seen.starts_with(&format!("{len} bytes "))
+            }
+            _ => false,
+        }
+    }
+}
+
 /// What to draw from.
 #[derive(Clone, Copy, Debug)]
 pub struct Mix {

@@ -74,6 +74,8 @@ pub struct InodeRecord {
     pub attr: Attr,
     /// Counts changes of mode, owner and times.
     pub attr_version: u64,
+    /// The version that is home, durably; the attributes are still to be set there unless it is `attr_version`.
+    pub attr_home: u64,
     /// A symlink's target.
     pub target: Option<Name>,
     /// Its names at home, as (directory, name); empty if it is not at home.

@@ -257,10 +257,8 @@ impl Replay {
             inode.attr = record.attr;
             inode.attr_loaded = true;
             inode.attr_version = record.attr_version;
+            inode.attr_home = record.attr_home;
             inode.journaled = true;
-            if !known && !record.home_names.is_empty() {
-                inode.attr_home = record.attr_version;
-            }
             if inode.attr_version != inode.attr_home {
                 node.names.attr_dirty.insert(ino);
             }

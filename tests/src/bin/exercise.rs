@@ -51,6 +51,17 @@ enum What {
         #[arg(long, default_value_t = 2)]
         syncs_percent: u64,
     },
+    /// Print the operations of a seed, with what they come to in an empty plain directory.
+    Show {
+        #[arg(long)]
+        seed: u64,
+        #[arg(long)]
+        steps: u64,
+        #[arg(long, default_value_t = 2)]
+        syncs_percent: u64,
+        /// The plain directory.
+        directory: PathBuf,
+    },
     /// Write a large file, overwrite parts of it, and read it all back.
     Flow {
         file: PathBuf,
@@ -69,6 +80,14 @@ fn main() -> ExitCode {
         What::Compare { seed, steps, plain, every } => compare(seed, steps, &plain, every),
         What::Log { seed, steps, directory, progress, syncs_percent } => {
             log(seed, steps.unwrap_or(u64::MAX), &directory, &progress, syncs_percent)
+        }
+        What::Show { seed, steps, syncs_percent, directory } => {
+            let mix = Mix { owners: is_root(), syncs_percent, ..Mix::default() };
+            let mut executor = Executor::new(&directory);
+            for (step, operation) in (1..=steps).zip(Operations::new(seed, mix)) {
+                println!("{step} {operation:?}: {:?}", executor.run(&operation));
+            }
+            Ok(())
         }
         What::Flow { file, blocks, seed } => flow(&file, blocks, seed),
         What::Reread { file, until } => reread(&file, &until),
@@ -124,7 +143,7 @@ fn log(seed: u64, steps: u64, directory: &Path, progress: &Path, syncs_percent: 
     for (count, operation) in (1..=steps).zip(Operations::new(seed, mix)) {
         progress.begin(count)?;
         let seen = executor.run(&operation);
-        if seen.as_ref().is_err_and(|errno| DEAD.contains(errno)) {
+        if seen.as_ref().is_err_and(|errno| DEAD.contains(errno)) || operation.is_cut_short(&seen) {
             break;
         }
         progress.done(count)?;

@@ -437,6 +437,7 @@ impl Namespace {
             ino,
             attr: inode.attr,
             attr_version: inode.attr_version,
+            attr_home: inode.attr_home,
             target: inode.target.clone(),
             home_names: inode.home_names.iter().cloned().collect(),
             home_valid,

@@ -8,7 +8,6 @@ use super::ranked::Ranked;
 use crate::id::ChunkId;
 
 /// Least frequently used; see the head of this file.
-#[derive(Default)]
 pub struct Lfu {
     chunks: Ranked,
 }
@@ -16,19 +15,23 @@ pub struct Lfu {
 impl Lfu {
     /// A policy that knows no chunk yet.
     pub fn new() -> Self {
-        Self::default()
+        Lfu { chunks: Ranked::new() }
+    }
+}
+
+impl Default for Lfu {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
 impl Replacement for Lfu {
     fn on_insert(&mut self, chunk: ChunkId) {
-        self.chunks.touch(chunk, |count| count);
+        self.chunks.insert(chunk, |count| count);
     }
 
     fn on_access(&mut self, chunk: ChunkId) {
-        if self.chunks.contains(chunk) {
-            self.chunks.touch(chunk, |count| count);
-        }
+        self.chunks.access(chunk, |count| count);
     }
 
     fn on_remove(&mut self, chunk: ChunkId) {

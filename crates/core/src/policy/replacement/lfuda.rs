@@ -10,7 +10,6 @@ use super::ranked::Ranked;
 use crate::id::ChunkId;
 
 /// Least frequently used with dynamic aging; see the head of this file.
-#[derive(Default)]
 pub struct Lfuda {
     chunks: Ranked,
     /// The key of the chunk that went last. It never falls, even when a chunk other than the first choice had to go.
@@ -20,20 +19,23 @@ pub struct Lfuda {
 impl Lfuda {
     /// A policy that knows no chunk yet.
     pub fn new() -> Self {
-        Self::default()
+        Lfuda { chunks: Ranked::new(), age: 0 }
+    }
+}
+
+impl Default for Lfuda {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
 impl Replacement for Lfuda {
     fn on_insert(&mut self, chunk: ChunkId) {
-        let age = self.age;
-        self.chunks.touch(chunk, |count| count.saturating_add(age));
+        self.chunks.insert(chunk, |count| count + self.age);
     }
 
     fn on_access(&mut self, chunk: ChunkId) {
-        if self.chunks.contains(chunk) {
-            self.on_insert(chunk);
-        }
+        self.chunks.access(chunk, |count| count + self.age);
     }
 
     fn on_remove(&mut self, chunk: ChunkId) {
@@ -45,8 +47,8 @@ impl Replacement for Lfuda {
     }
 
     fn on_evict(&mut self, chunk: ChunkId) {
-        if let Some((rank, _)) = self.chunks.remove(chunk) {
-            self.age = self.age.max(rank.key);
+        if let Some(key) = self.chunks.remove(chunk) {
+            self.age = self.age.max(key);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Replacement: which chunk goes when the buffer is full.
 //!
 //! One file per algorithm. B-08 to B-11 are those that the thesis on burst buffers compares (5.4.3); S3-FIFO and SIEVE are what the
-//! field has found since. All keep their order in whole numbers and ordered maps: same calls, same victims.
+//! field has found since. All keep their order in whole numbers, lists and ordered maps: same calls, same victims.
 
 mod fifo;
 mod lfu;
@@ -11,6 +11,7 @@ mod ranked;
 mod s3_fifo;
 mod sieve;
 mod slots;
+mod table;
 
 use alloc::boxed::Box;
 

@@ -1,9 +1,9 @@
 //! Chunks in queues: doubly linked lists whose links are indices into one slab, so that a chunk moves in O(1) and no node is
 //! allocated alone.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+use super::table::{Table, hash};
 use super::{ASKS_BEYOND_MAX, ASKS_IN_ORDER_MAX};
 use crate::id::ChunkId;
 
@@ -12,7 +12,7 @@ pub(super) const NIL: u32 = u32::MAX;
 
 /// The chunks of one policy, each with a `state` of the policy's and a place in at most one [`Queue`].
 pub(super) struct Slots<S> {
-    index: BTreeMap<ChunkId, u32>,
+    index: Table,
     slots: Vec<Slot<S>>,
     /// The first of the free slots, which are linked by `newer`.
     free: u32,
@@ -27,7 +27,7 @@ struct Slot<S> {
 
 impl<S> Slots<S> {
     pub(super) fn new() -> Self {
-        Slots { index: BTreeMap::new(), slots: Vec::new(), free: NIL }
+        Slots { index: Table::new(), slots: Vec::new(), free: NIL }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -35,7 +35,7 @@ impl<S> Slots<S> {
     }
 
     pub(super) fn find(&self, chunk: ChunkId) -> Option<u32> {
-        self.index.get(&chunk).copied()
+        self.index.find(hash(chunk), |at| self.slots[at as usize].chunk == chunk)
     }
 
     pub(super) fn chunk(&self, at: u32) -> ChunkId {
@@ -64,14 +64,13 @@ impl<S> Slots<S> {
                 at
             }
         };
-        let before = self.index.insert(chunk, at);
-        debug_assert!(before.is_none(), "{chunk:?} has a slot already");
+        self.index.insert(hash(chunk), at);
         at
     }
 
     /// Frees the slot of a chunk, which must be in no queue any more.
     pub(super) fn remove(&mut self, at: u32) {
-        self.index.remove(&self.slots[at as usize].chunk);
+        self.index.remove(hash(self.slots[at as usize].chunk), at);
         self.slots[at as usize].newer = self.free;
         self.free = at;
     }
@@ -93,6 +92,10 @@ impl Queue {
 
     pub(super) fn len(&self) -> usize {
         self.len
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
     pub(super) fn oldest(&self) -> u32 {

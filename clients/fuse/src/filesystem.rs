@@ -15,7 +15,7 @@ use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, FileHandle, FileType, FopenFlags, Generation, INodeNo, InitFlags, IoctlFlags,
     KernelConfig, LockOwner, OpenFlags, PollEvents, PollFlags, PollNotifier, RenameFlags, ReplyAttr, ReplyBmap, ReplyCreate, ReplyData,
     ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyPoll, ReplyStatfs, ReplyWrite, ReplyXattr, Request,
-    TimeOrNow, WriteFlags,
+    TimeOrNow, Version, WriteFlags,
 };
 use parking_lot::Mutex;
 use rustix::fs::OFlags;
@@ -30,6 +30,8 @@ const WRITE_BYTES_MAX: u32 = 1 << 20;
 const BACKGROUND_MAX: u16 = 64;
 /// Directory entries asked for at a time; the kernel's buffer of a page holds about as many.
 const ENTRIES_MAX: u32 = 128;
+/// The oldest FUSE version (Linux 6.2) of which it is known that the kernel asks for the sync of an `O_SYNC` write.
+const KERNEL_SYNCS_SINCE: Version = Version(7, 38);
 /// Unit of statfs, bytes.
 const STATFS_UNIT_BYTES: u64 = 4096;
 /// Inode numbers are never used again, so there is one generation.
@@ -38,6 +40,8 @@ const GENERATION: Generation = Generation(0);
 pub(crate) struct Filesystem<T: Transport> {
     client: Client<T>,
     kernel_write_back: bool,
+    /// The kernel itself asks for a sync after a write to a file that was opened with `O_SYNC` or `O_DSYNC`.
+    kernel_syncs: bool,
     /// Space for the answers to reads; at most one for each thread.
     buffers: Mutex<Vec<Vec<u8>>>,
 }
@@ -73,7 +77,7 @@ fn has(flags: OpenFlags, flag: OFlags) -> bool {
 
 impl<T: Transport> Filesystem<T> {
     pub(crate) fn new(client: Client<T>, kernel_write_back: bool) -> Filesystem<T> {
-        Filesystem { client, kernel_write_back, buffers: Mutex::default() }
+        Filesystem { client, kernel_write_back, kernel_syncs: false, buffers: Mutex::default() }
     }
 
     /// Fills a directory reply from `offset` on; offsets 0 and 1 are `.` and `..`, the others the server's entries.
@@ -111,6 +115,7 @@ impl<T: Transport + 'static> fuser::Filesystem for Filesystem<T> {
         if self.kernel_write_back && config.add_capabilities(InitFlags::FUSE_WRITEBACK_CACHE).is_err() {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "this kernel has no write-back cache for FUSE"));
         }
+        self.kernel_syncs = config.kernel_abi() >= KERNEL_SYNCS_SINCE;
         let _ = config.set_max_write(WRITE_BYTES_MAX);
         let _ = config.set_max_background(BACKGROUND_MAX);
         if let Err(most) = config.set_max_readahead(WRITE_BYTES_MAX) {
@@ -229,17 +234,7 @@ impl<T: Transport + 'static> fuser::Filesystem for Filesystem<T> {
         }
     }
 
-    fn read(
-        &self,
-        _: &Request,
-        ino: INodeNo,
-        _: FileHandle,
-        offset: u64,
-        size: u32,
-        _: OpenFlags,
-        _: Option<LockOwner>,
-        reply: ReplyData,
-    ) {
+    fn read(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: u64, size: u32, _: OpenFlags, _: Option<LockOwner>, reply: ReplyData) {
         let taken = self.buffers.lock().pop();
         let mut buffer = taken.unwrap_or_default();
         let result = self.client.read(Ino(ino.0), offset, size, &mut buffer);
@@ -268,7 +263,7 @@ impl<T: Transport + 'static> fuser::Filesystem for Filesystem<T> {
         let ino = Ino(ino.0);
         let written = self.client.write(ino, offset, data, append).and_then(|_| {
             // O_SYNC contains O_DSYNC.
-            if has(flags, OFlags::DSYNC) { self.client.sync(ino) } else { Ok(()) }
+            if has(flags, OFlags::DSYNC) && !self.kernel_syncs { self.client.sync(ino) } else { Ok(()) }
         });
         match written {
             Ok(()) => reply.written(data.len() as u32),
@@ -281,16 +276,7 @@ impl<T: Transport + 'static> fuser::Filesystem for Filesystem<T> {
         reply.error(fuser::Errno::ENOSYS);
     }
 
-    fn release(
-        &self,
-        _: &Request,
-        ino: INodeNo,
-        _: FileHandle,
-        _: OpenFlags,
-        _: Option<LockOwner>,
-        _: bool,
-        reply: ReplyEmpty,
-    ) {
+    fn release(&self, _: &Request, ino: INodeNo, _: FileHandle, _: OpenFlags, _: Option<LockOwner>, _: bool, reply: ReplyEmpty) {
         reply_empty(reply, self.client.release(Ino(ino.0)));
     }
 

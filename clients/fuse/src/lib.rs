@@ -68,16 +68,22 @@ pub enum MountError {
         path: PathBuf,
     },
     /// There is no FUSE device.
-    #[error("there is no /dev/fuse on this machine: load the kernel module with `sudo modprobe fuse` (for a container: start it with `--device /dev/fuse`)")]
+    #[error(
+        "there is no /dev/fuse on this machine: load the kernel module with `sudo modprobe fuse` (for a container: start it with `--device /dev/fuse`)"
+    )]
     NoDevice,
     /// The FUSE device may not be opened.
-    #[error("/dev/fuse may not be opened ({source}): allow it with `sudo chmod 666 /dev/fuse` (for a container: start it with `--device /dev/fuse`)")]
+    #[error(
+        "/dev/fuse may not be opened ({source}): allow it with `sudo chmod 666 /dev/fuse` (for a container: start it with `--device /dev/fuse`)"
+    )]
     DeviceDenied {
         /// The reason.
         source: io::Error,
     },
     /// The setuid helper is not installed.
-    #[error("fusermount3 is not installed, and only root can mount without it: install it with `sudo apt install fuse3` (or your system's package fuse3)")]
+    #[error(
+        "fusermount3 is not installed, and only root can mount without it: install it with `sudo apt install fuse3` (or your system's package fuse3)"
+    )]
     NoHelper,
     /// `allow_other` is not allowed to users.
     #[error("allow_other is not allowed to ordinary users here: add the line `user_allow_other` to /etc/fuse.conf, or mount without it")]

@@ -30,11 +30,7 @@ fn parse_line(line: &[u8]) -> Option<Entry> {
     let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
     let separator = fields.iter().position(|field| *field == b"-")?;
     let text = |at: usize| fields.get(at).map(|field| String::from_utf8_lossy(field).into_owned());
-    Some(Entry {
-        device: text(2)?,
-        mountpoint: OsString::from_vec(unescape(fields.get(4)?)).into(),
-        kind: text(separator + 1)?,
-    })
+    Some(Entry { device: text(2)?, mountpoint: OsString::from_vec(unescape(fields.get(4)?)).into(), kind: text(separator + 1)? })
 }
 
 /// Undoes the octal escapes (`\040` for a space).

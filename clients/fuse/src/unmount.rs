@@ -31,9 +31,10 @@ pub(crate) fn detach(path: &Path) -> io::Result<()> {
 }
 
 fn run_helper(path: &Path, arguments: &[&str]) -> io::Result<()> {
-    let output = Command::new(HELPER).args(arguments).arg("--").arg(path).stdin(Stdio::null()).output().map_err(|error| {
-        io::Error::new(error.kind(), format!("{HELPER}, which unmounts for ordinary users, cannot be run: {error}"))
-    })?;
+    let output =
+        Command::new(HELPER).args(arguments).arg("--").arg(path).stdin(Stdio::null()).output().map_err(|error| {
+            io::Error::new(error.kind(), format!("{HELPER}, which unmounts for ordinary users, cannot be run: {error}"))
+        })?;
     if output.status.success() {
         return Ok(());
     }

@@ -92,7 +92,8 @@ fn shell_tools_leave_at_home_what_they_see() {
     fs::create_dir(&bare).unwrap();
     run(&bare, SCRIPT);
     let without_times = |text: &str| -> Vec<String> {
-        let fields = |line: &str| line.split(' ').filter(|field| !field.contains('.') || field.starts_with("./")).collect::<Vec<_>>().join(" ");
+        let fields =
+            |line: &str| line.split(' ').filter(|field| !field.contains('.') || field.starts_with("./")).collect::<Vec<_>>().join(" ");
         text.lines().filter(|line| !line.contains(".tar")).map(fields).collect()
     };
     assert_eq!(without_times(&listing(&bare)), without_times(&seen));

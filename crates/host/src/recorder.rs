@@ -75,7 +75,12 @@ enum StepFrame<'a> {
     Start,
     #[allow(dead_code)]
     Records,
-    Step { now: Time, event: &'a Event, effects: u32, crc: u32 },
+    Step {
+        now: Time,
+        event: &'a Event,
+        effects: u32,
+        crc: u32,
+    },
 }
 
 /// Writes a recording.
@@ -261,7 +266,8 @@ where
             return Err(ReplayError::Format { path: path.into(), reason: "a frame is not where it belongs".into() });
         };
         let effects = run_step(&mut machine, now, event.clone());
-        let replayed = (effects.len() as u32, effects.iter().try_fold(0, |crc, effect| checksum(crc, effect, Vec::new()).map(|(crc, _)| crc)));
+        let replayed =
+            (effects.len() as u32, effects.iter().try_fold(0, |crc, effect| checksum(crc, effect, Vec::new()).map(|(crc, _)| crc)));
         let replayed = (replayed.0, replayed.1.map_err(|error| ReplayError::Format { path: path.into(), reason: error.to_string() })?);
         if replayed != (count, crc) {
             report.difference = Some(Difference { step: report.steps, now, event, recorded: (count, crc), replayed, effects });

@@ -107,7 +107,8 @@ pub(crate) fn start(options: &Options) -> Result<Instance, StartError> {
     let home = PosixHome::open(&backing).map_err(backing_error)?;
     let clock = Clock::start();
     let now = clock.now();
-    let made = if BufferDir::exists(&options.buffer)? { reopen(options, &backing, home, now)? } else { create(options, &backing, home, now)? };
+    let made =
+        if BufferDir::exists(&options.buffer)? { reopen(options, &backing, home, now)? } else { create(options, &backing, home, now)? };
     let recorder = match &options.record {
         Some(path) => {
             let failed = |source| StartError::Record { path: path.clone(), source };

@@ -194,7 +194,7 @@ fn a_file_of_many_times_the_buffer_flows_through() {
         let _watchdog = watch(&instance);
         let client = client(&instance);
         let (file, _) = client.create(Ino::ROOT, b"big", 0o644, true, caller()).unwrap();
-        let bytes = pattern(2, 10 * (16 * 256 << 10));
+        let bytes = pattern(2, 10 * 16 * (256 << 10));
         for (i, part) in bytes.chunks(100_000).enumerate() {
             client.write(file, i as u64 * 100_000, part, false).unwrap();
         }

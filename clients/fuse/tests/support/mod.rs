@@ -196,7 +196,9 @@ impl State {
                 self.snapshots.remove(&handle);
                 Reply::Done
             }
-            Request::StatFs => Reply::StatFs { stat: StatFs { total_bytes: 1 << 30, free_bytes: 1 << 29, name_bytes_max: 255, ..StatFs::default() } },
+            Request::StatFs => {
+                Reply::StatFs { stat: StatFs { total_bytes: 1 << 30, free_bytes: 1 << 29, name_bytes_max: 255, ..StatFs::default() } }
+            }
             Request::Open { .. } | Request::Release { .. } | Request::Sync { .. } => Reply::Done,
             Request::Drain | Request::Status => return Err(Errno::ENOSYS),
         })

@@ -13,41 +13,78 @@ pub(super) type FetchBuffer = Arc<RwLock<Vec<u8>>>;
 
 /// Work for the thread of a call.
 pub(super) enum CallWork {
-    WriteLog { token: Token, pieces: Vec<LogPiece> },
-    ReadLog { token: Token, pieces: Vec<LogPiece> },
-    Zero { ranges: Vec<(u32, u32)> },
-    CopyIn { from: FetchBuffer, from_offset: u32, to_offset: u32, len: u32 },
-    CopyOut { from_offset: u32, to: FetchBuffer, to_offset: u32, len: u32 },
+    WriteLog {
+        token: Token,
+        pieces: Vec<LogPiece>,
+    },
+    ReadLog {
+        token: Token,
+        pieces: Vec<LogPiece>,
+    },
+    Zero {
+        ranges: Vec<(u32, u32)>,
+    },
+    CopyIn {
+        from: FetchBuffer,
+        from_offset: u32,
+        to_offset: u32,
+        len: u32,
+    },
+    CopyOut {
+        from_offset: u32,
+        to: FetchBuffer,
+        to_offset: u32,
+        len: u32,
+    },
     /// The answer to this call cannot be right any more.
     Broken,
-    Reply(Reply),
 }
 
-/// The mailbox of a call. The work is done in the order in which it came.
+/// What a call's thread is to do next.
+pub(super) enum Next {
+    Work(CallWork),
+    Return(Reply),
+}
+
+/// The mailbox of a call. The work is done in the order in which it came, the reply last.
 #[derive(Default)]
 pub(super) struct CallSlot {
-    work: Mutex<VecDeque<CallWork>>,
+    mail: Mutex<Mail>,
     ready: Condvar,
+}
+
+#[derive(Default)]
+struct Mail {
+    work: VecDeque<CallWork>,
+    reply: Option<Reply>,
 }
 
 impl CallSlot {
     /// Adds work; the caller wakes the thread later, when it holds no lock.
     pub(super) fn push(&self, work: CallWork) {
-        self.work.lock().push_back(work);
+        self.mail.lock().work.push_back(work);
+    }
+
+    /// Sets the reply; wakes as [`CallSlot::push`].
+    pub(super) fn reply(&self, reply: Reply) {
+        self.mail.lock().reply = Some(reply);
     }
 
     pub(super) fn wake(&self) {
         self.ready.notify_one();
     }
 
-    /// The next work, waiting for it.
-    pub(super) fn next(&self) -> CallWork {
-        let mut work = self.work.lock();
+    /// What to do next, waiting for it.
+    pub(super) fn next(&self) -> Next {
+        let mut mail = self.mail.lock();
         loop {
-            match work.pop_front() {
-                Some(next) => return next,
-                None => self.ready.wait(&mut work),
+            if let Some(work) = mail.work.pop_front() {
+                return Next::Work(work);
             }
+            if let Some(reply) = mail.reply.take() {
+                return Next::Return(reply);
+            }
+            self.ready.wait(&mut mail);
         }
     }
 }

@@ -28,7 +28,7 @@ use forebay_core::message::{Reply, Request};
 use forebay_core::time::Time;
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use self::call::{CallSlot, CallWork, FetchBuffer, part, part_mut};
+use self::call::{CallSlot, CallWork, FetchBuffer, Next, part, part_mut};
 use self::pool::{Lane, Queues, Source};
 use self::state::{After, Job, State};
 pub use self::world::{JournalIo, JournalSync, World};
@@ -143,7 +143,9 @@ impl<M: Machine<Input = Input, Effect = Effect> + Send + 'static> Driver<M> {
         *self.shared.threads.lock() += 1;
         let spawned = thread::Builder::new().name(name).spawn(move || {
             if catch_unwind(AssertUnwindSafe(|| body(&shared))).is_err() {
-                log::problem("a thread of the server ended by a bug; the server stops. What is in the buffer is safe: run `forebay recover`.");
+                log::problem(
+                    "a thread of the server ended by a bug; the server stops. What is in the buffer is safe: run `forebay recover`.",
+                );
                 shared.fail(Errno::EIO);
             }
             *shared.threads.lock() -= 1;
@@ -192,11 +194,8 @@ impl<M: Machine<Input = Input, Effect = Effect> + Send + 'static> Drop for Drive
 impl<M: Machine<Input = Input, Effect = Effect>> Shared<M> {
     fn call(&self, request: Request, mut payload: CallPayload<'_>) -> Reply {
         match (&request, &mut payload) {
-            (Request::Read { len, .. }, CallPayload::Read(buffer)) => {
-                if buffer.len() < *len as usize {
-                    buffer.resize(*len as usize, 0);
-                }
-            }
+            (Request::Read { len, .. }, CallPayload::Read(buffer)) if buffer.len() < *len as usize => buffer.resize(*len as usize, 0),
+            (Request::Read { .. }, CallPayload::Read(_)) => {}
             (Request::Write { len, .. }, CallPayload::Write(bytes)) if bytes.len() == *len as usize => {}
             (Request::Read { .. } | Request::Write { .. }, _) => return Reply::Error { errno: Errno::EINVAL },
             _ => {}
@@ -206,35 +205,36 @@ impl<M: Machine<Input = Input, Effect = Effect>> Shared<M> {
         self.send(self.step(Event::Input(Input::Call { call, request }), |state| state.open_call(call, slot.clone())));
         let mut broken = false;
         loop {
-            let done = match slot.next() {
+            let work = match slot.next() {
+                Next::Work(work) => work,
+                Next::Return(reply) if broken => {
+                    log::problem(&format!("bytes for a reply could not be brought together; the caller gets EIO instead of {reply:?}"));
+                    return Reply::Error { errno: Errno::EIO };
+                }
+                Next::Return(reply) => return reply,
+            };
+            let (token, result) = match work {
                 CallWork::WriteLog { token, pieces } => {
                     let result = self.guard(|| match &payload {
                         CallPayload::Write(bytes) => self.world.write_log(bytes, &pieces),
                         CallPayload::Read(bytes) => self.world.write_log(bytes, &pieces),
                         CallPayload::None => Err(Errno::EIO),
                     });
-                    Some((token, result.map(Outcome::Checksums)))
+                    (token, result.map(Outcome::Checksums))
                 }
                 CallWork::ReadLog { token, pieces } => {
                     let result = self.guard(|| match &mut payload {
                         CallPayload::Read(bytes) => self.world.read_log(bytes, &pieces),
                         _ => Err(Errno::EIO),
                     });
-                    Some((token, result.map(|()| Outcome::Done)))
+                    (token, result.map(|()| Outcome::Done))
                 }
-                CallWork::Reply(reply) if broken => {
-                    log::problem(&format!("bytes for a reply could not be brought together; the caller gets EIO instead of {reply:?}"));
-                    return Reply::Error { errno: Errno::EIO };
-                }
-                CallWork::Reply(reply) => return reply,
                 other => {
                     broken |= copy_payload(&mut payload, other).is_none();
-                    None
+                    continue;
                 }
             };
-            if let Some((token, result)) = done {
-                self.step_and_send(Event::Input(Input::Done { token, result }));
-            }
+            self.step_and_send(Event::Input(Input::Done { token, result }));
         }
     }
 
@@ -325,7 +325,9 @@ impl<M: Machine<Input = Input, Effect = Effect>> Shared<M> {
                 let result = self.guard(|| self.world.read_log(&mut buffer.ok_or(Errno::EIO)?.write(), &pieces));
                 (token, result.map(|()| Outcome::Done))
             }
-            Effect::CopyLog { token, from, to } => (token, self.guard(|| self.world.copy_log(from, to)).map(|crc| Outcome::Checksums(vec![crc]))),
+            Effect::CopyLog { token, from, to } => {
+                (token, self.guard(|| self.world.copy_log(from, to)).map(|crc| Outcome::Checksums(vec![crc])))
+            }
             Effect::Spill { token, from, to, offset, len } => {
                 (token, self.guard(|| self.world.spill(from, to, offset, len)).map(|()| Outcome::Done))
             }

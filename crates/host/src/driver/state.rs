@@ -141,17 +141,18 @@ impl<M: Machine<Input = Input, Effect = Effect>> State<M> {
             }
             Effect::Reply { call, reply } => {
                 if let Some(slot) = self.calls.remove(&call) {
-                    slot.push(CallWork::Reply(reply));
+                    slot.reply(reply);
                     after.wake.push(slot);
                 }
             }
             Effect::WriteLog { token, payload: Payload::Call(call), pieces } => {
-                return self.to_call(call, token, CallWork::WriteLog { token, pieces }, after);
+                return self.hand_to_call(call, token, CallWork::WriteLog { token, pieces }, after);
             }
             Effect::ReadLog { token, payload: Payload::Call(call), pieces } => {
-                return self.to_call(call, token, CallWork::ReadLog { token, pieces }, after);
+                return self.hand_to_call(call, token, CallWork::ReadLog { token, pieces }, after);
             }
-            Effect::WriteLog { token, payload: Payload::Fetch(fetch), .. } | Effect::ReadLog { token, payload: Payload::Fetch(fetch), .. } => {
+            Effect::WriteLog { token, payload: Payload::Fetch(fetch), .. }
+            | Effect::ReadLog { token, payload: Payload::Fetch(fetch), .. } => {
                 let Some(buffer) = self.fetches.get(&fetch) else { return Some((token, Err(Errno::EIO))) };
                 after.jobs.push(Job { effect, buffer: Some(buffer.clone()), sync: None });
             }
@@ -168,7 +169,7 @@ impl<M: Machine<Input = Input, Effect = Effect>> State<M> {
     }
 
     /// Gives work to the thread of a call; if the call is not open, its payload is gone and the work has failed.
-    fn to_call(&mut self, call: CallId, token: Token, work: CallWork, after: &mut After) -> Option<(Token, Result<Outcome, Errno>)> {
+    fn hand_to_call(&mut self, call: CallId, token: Token, work: CallWork, after: &mut After) -> Option<(Token, Result<Outcome, Errno>)> {
         if self.push(call, work, after) { None } else { Some((token, Err(Errno::EIO))) }
     }
 
@@ -234,7 +235,7 @@ impl<M: Machine<Input = Input, Effect = Effect>> State<M> {
         self.stopped = Some(errno);
         self.effects.clear();
         for (_, slot) in self.calls.drain() {
-            slot.push(CallWork::Reply(Reply::Error { errno }));
+            slot.reply(Reply::Error { errno });
             after.wake.push(slot);
         }
         if let Some(recorder) = &mut self.recorder {

@@ -25,6 +25,7 @@ struct Toy {
 }
 
 #[derive(Clone)]
+#[allow(clippy::large_enum_variant)] // A test holds a few.
 enum Step {
     Written { call: CallId, offset: u64, len: u32 },
     Journaled { call: CallId, offset: u64, len: u32 },

@@ -311,6 +311,11 @@ impl Namespace {
             inode.home_names.insert((parent, name.clone()));
         }
         self.change_slot(parent, name, now, |slot| slot.home = ino);
+        // The change has given the directory other times at home than it has here.
+        if let Some(dir) = self.inodes.get_mut(&parent).filter(|dir| dir.attr_loaded) {
+            dir.attr_version += 1;
+            self.attr_dirty.insert(parent);
+        }
     }
 
     pub(crate) fn set_busy(&mut self, parent: Ino, name: &Name, busy: bool) {

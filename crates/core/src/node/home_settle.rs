@@ -403,11 +403,14 @@ impl Node {
 
     fn drain_failures(&self) -> Vec<DrainFailure> {
         let mut failures = self.troubles(FAILURES_MAX);
-        let left = self.io.dirty_bytes > 0 || !self.names.divergent.is_empty();
-        if failures.is_empty() && left {
+        // What has no name any more does not go home.
+        let has_name = |ino: &Ino| self.names.inodes.get(ino).is_some_and(|i| !i.links.is_empty());
+        let mut left = self.io.files.iter().filter(|(ino, f)| f.extents.dirty_bytes() > 0 && has_name(ino));
+        let file = left.next().map(|(ino, _)| *ino);
+        if failures.is_empty() && (file.is_some() || !self.names.divergent.is_empty()) {
             // Nothing failed and yet something is left: that must not pass for success.
             let name = self.names.divergent.values().next().and_then(|(parent, name, _)| self.current_child(*parent, name));
-            let file = self.io.files.iter().find(|(_, f)| f.extents.dirty_bytes() > 0).and_then(|(ino, _)| self.names.current_path(*ino));
+            let file = file.and_then(|ino| self.names.current_path(ino));
             failures.push(DrainFailure { path: name.or(file).unwrap_or_default(), errno: Errno::EBUSY, step: DrainStep::Name });
         }
         if let Some(errno) = self.journal.failed {

@@ -273,8 +273,9 @@ impl Node {
         if moved_is_dir && self.names.is_below(to.0, moved) {
             return Err(Errno::EINVAL.into());
         }
-        self.check_rename_target(from.0, moved_is_dir, target, mode)?;
-        if target == Some(moved) {
+        if target != Some(moved) || mode == RenameMode::NoReplace {
+            self.check_rename_target(from.0, moved_is_dir, target, mode)?;
+        } else {
             self.reply(call, Reply::Done);
             return Ok(());
         }

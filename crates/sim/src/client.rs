@@ -71,8 +71,8 @@ impl Client {
             match (step, self.created) {
                 (Step::Ask(request), _) => return request,
                 (Step::WriteCreated { len }, Some(ino)) => return Request::Write { ino, offset: 0, len, append: false },
-                (Step::ReleaseCreated, Some(ino)) => return Request::Release { ino },
-                (_, None) => {}
+                (Step::ReleaseCreated, Some(ino)) if self.known.get(&ino).is_some_and(|known| known.opens > 0) => return self.release(ino),
+                _ => {}
             }
         }
         loop {

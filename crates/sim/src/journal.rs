@@ -220,6 +220,8 @@ mod tests {
         for marked in [false, true] {
             let mut journal = Journal::default();
             journal.append(Position(0), synced(0)).unwrap();
+            let sync = journal.begin_sync();
+            journal.finish_sync(sync);
             journal.rotate(Position(1), vec![synced(0), Record::SnapshotEnd]).unwrap();
             if marked {
                 journal.append(Position(3), synced(2)).unwrap();

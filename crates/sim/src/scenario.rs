@@ -154,6 +154,8 @@ pub struct Workload {
     pub pause_ns_max: u64,
     /// Objects that stand at home at the start.
     pub at_home: u64,
+    /// Some of them are names of one file.
+    pub links_at_home: bool,
 }
 
 /// What goes wrong.
@@ -291,6 +293,7 @@ fn workload(mode: Mode, config: &NodeConfig, rng: &mut Rng) -> Workload {
         sequential: kind == 2,
         pause_ns_max: *rng.pick(&[1_000, 100_000, 20_000_000]),
         at_home: *rng.pick(&[0, 3, 12, 30]),
+        links_at_home: false,
     }
 }
 

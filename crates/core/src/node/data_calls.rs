@@ -124,10 +124,16 @@ impl Node {
         let sums = match result {
             Ok(Outcome::Checksums(sums)) if sums.len() == spaces.len() => sums,
             other => {
+                let again = spaces.iter().fold(false, |again, space| self.io.segments.memory_failed(space.segment) | again);
                 for space in spaces {
                     self.io.segments.written(space, None);
+                    self.try_leave(space.segment);
                 }
                 self.file_writes_changed(ino);
+                if again {
+                    // Memory is short: the write goes elsewhere, at the same offset, and the application does not hear of it.
+                    return self.ready.push_back((call, Request::Write { ino, offset, len, append: false }));
+                }
                 return self.fail(call, errno_of(other));
             }
         };

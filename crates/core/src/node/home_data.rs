@@ -252,7 +252,14 @@ impl Node {
     }
 
     /// After the sync: compare what stands at home.
-    pub(super) fn compare_transfer(&mut self, job: TransferJob) {
+    pub(super) fn start_compares(&mut self) {
+        while self.home.transfers_in_flight < self.config.home_transfers_max {
+            let Some(job) = self.home.synced.pop_front() else { return };
+            self.start_compare(job);
+        }
+    }
+
+    fn start_compare(&mut self, job: TransferJob) {
         let TransferJob { ino, ref path, ref range, crc, .. } = job;
         let (path, offset, len) = (path.clone(), range.start, range.end - range.start);
         self.home.enter(ino);

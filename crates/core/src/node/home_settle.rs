@@ -67,6 +67,8 @@ pub(super) struct Home {
     pub asks_deferred: Vec<Need>,
     pub transfers_in_flight: u32,
     pub changes_in_flight: u32,
+    /// Transfers that were synced and are to be compared.
+    pub synced: VecDeque<TransferJob>,
     applied: Vec<Applied>,
     applied_bytes: u64,
     syncing: bool,
@@ -122,7 +124,7 @@ impl Home {
 
     /// Nothing is in flight or waits for a sync.
     pub fn is_quiet(&self) -> bool {
-        self.in_flight == 0 && self.applied.is_empty() && !self.syncing
+        self.in_flight == 0 && self.applied.is_empty() && !self.syncing && self.synced.is_empty()
     }
 
     /// A file has something to bring home.
@@ -183,6 +185,7 @@ impl Node {
     pub(super) fn bring_home(&mut self) {
         self.queue_noted();
         self.start_changes();
+        self.start_compares();
         self.start_wanted_chunks();
         self.start_files();
         self.start_dir_attrs();
@@ -341,7 +344,7 @@ impl Node {
         self.trouble_is_over(&Subject::Sync);
         for item in applied {
             match item {
-                Applied::Transfer(job) => self.compare_transfer(job),
+                Applied::Transfer(job) => self.home.synced.push_back(job),
                 Applied::Cut(job) => self.cut_settled(job),
                 Applied::Attr(job) => self.attr_settled(job),
                 Applied::Change(job) => self.change_settled(job),

@@ -25,12 +25,15 @@ pub enum Expected {
     /// A symlink's target.
     Target(Name),
     /// Bytes of the inode as it was.
+    #[allow(missing_docs)] // As in the request.
     Read { ino: ModelIno, inode: Rc<Inode>, offset: u64, len: u32 },
     /// A write was taken.
+    #[allow(missing_docs)] // As in the answer.
     Written { offset: u64, len: u32 },
     /// A directory was opened.
     DirOpened(ModelIno),
     /// Entries of the directory as it was.
+    #[allow(missing_docs)] // As in the request.
     Entries { handle: u64, from: u64, max: u32, inode: Rc<Inode> },
     /// One of these errors.
     Error(&'static [Errno]),
@@ -193,11 +196,8 @@ impl State {
             if exclusive {
                 return Err(Errno::EEXIST);
             }
-            match self.inode(ino).kind {
-                Kind::File => {}
-                Kind::Directory => return Err(Errno::EISDIR),
-                // The kernel never sends this one: it follows the link, or opens the node, itself.
-                _ => return Ok(Expected::Anything),
+            if self.inode(ino).kind == Kind::Directory {
+                return Err(Errno::EISDIR);
             }
             self.inode_mut(ino).opens += 1;
             return Ok(Expected::Entry(ino, self.inode(ino).clone()));
@@ -212,10 +212,12 @@ impl State {
         if self.inode(ino).kind == Kind::Directory {
             return Err(Errno::EPERM);
         }
-        let dir = self.vacant(parent, name)?;
         if self.inode(ino).nlink == 0 {
-            return Err(Errno::ENOENT);
+            self.dir(parent)?;
+            check_name(name)?;
+            return Ok(Expected::Error(&[Errno::ENOENT, Errno::ESTALE, Errno::EEXIST]));
         }
+        let dir = self.vacant(parent, name)?;
         self.inode_mut(ino).nlink += 1;
         self.set_entry(call, dir, name, Some(ino));
         Ok(Expected::Entry(ino, self.inode(ino).clone()))
@@ -253,13 +255,17 @@ impl State {
         let ino = self.child(from_dir, from.1).ok_or(Errno::ENOENT)?;
         let replaced = self.child(to_dir, to.1);
         let is_dir = self.inode(ino).kind == Kind::Directory;
+        let into_itself = is_dir && self.is_below(to_dir, ino);
+        // Which of two errors comes first is the kernel's business: it looks at both before it asks.
         match (mode, replaced) {
+            (RenameMode::NoReplace, Some(_)) if into_itself => return Ok(Expected::Error(&[Errno::EEXIST, Errno::EINVAL])),
             (RenameMode::NoReplace, Some(_)) => return Err(Errno::EEXIST),
+            (RenameMode::Exchange, None) if into_itself => return Ok(Expected::Error(&[Errno::ENOENT, Errno::EINVAL])),
             (RenameMode::Exchange, None) => return Err(Errno::ENOENT),
+            (_, Some(replaced)) if replaced == ino => return Ok(Expected::Done),
+            (RenameMode::Replace, Some(_)) if into_itself => return Ok(Expected::Error(&[Errno::EINVAL, Errno::ENOTDIR, Errno::ENOTEMPTY])),
+            _ if into_itself => return Err(Errno::EINVAL),
             _ => {}
-        }
-        if is_dir && self.is_below(to_dir, ino) {
-            return Err(Errno::EINVAL);
         }
         let Some(replaced) = replaced else {
             self.set_entry(call, from_dir, from.1, None);
@@ -272,9 +278,6 @@ impl State {
             }
             self.set_entry(call, from_dir, from.1, Some(replaced));
             self.set_entry(call, to_dir, to.1, Some(ino));
-            return Ok(Expected::Done);
-        }
-        if replaced == ino {
             return Ok(Expected::Done);
         }
         match (is_dir, self.inode(replaced).dir()) {

@@ -94,8 +94,9 @@ impl<M: Subject> World<M> {
                 continue;
             }
             // The parts of a write at home happen one by one.
+            let parts_max = if matches!(in_flight.effect, Effect::WriteHome { .. }) { 3 } else { 1 };
             self.in_flight.insert(token, InFlight { failure: None, ..in_flight });
-            for part in 0..self.chance.range(1, 3) as u32 {
+            for part in 0..self.chance.range(1, parts_max) as u32 {
                 let _ = self.perform(token, part);
             }
             self.in_flight.clear();

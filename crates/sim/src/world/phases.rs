@@ -149,6 +149,10 @@ impl<M: Subject> World<M> {
 
     /// Everything is home, and was read once more. One last crash must change nothing.
     fn last_look_ends(&mut self) -> Result<()> {
+        if !self.in_flight.is_empty() {
+            self.schedule(1_000_000, Event::Ask(0));
+            return Ok(());
+        }
         let rest = self.contract.check_rest();
         self.require(Property::Contract, rest)?;
         if self.scenario.faults.crashes > 0 && !self.last_crash_is_over {
@@ -197,7 +201,7 @@ pub(super) fn furnish(home: &mut Home, workload: &Workload, rng: &mut Rng, stamp
             0..=1 => home.make(&home_path, Kind::Directory, 0o755, at).map(|_| dirs.push(path)),
             2 => home.change(&HomeChange::SymLink { path: home_path, target: Name::new(b"some/where") }, at),
             3 => home.make(&home_path, Kind::Fifo, 0o600, at).map(drop),
-            4 if !files.is_empty() => {
+            4 if workload.links_at_home && !files.is_empty() => {
                 let from = HomePath(rng.pick(&files).as_bytes().into());
                 home.change(&HomeChange::Link { from, to: home_path }, at)
             }

@@ -87,6 +87,10 @@ pub fn recover(
             replay.apply(*position, record);
         }
         replay.finish(memory_intact);
+        if memory_intact {
+            // Only the process died: a record was appended after its payload stood in the log, so each of them must be there.
+            replay.kept = Position(u64::MAX);
+        }
         let (mut damage, mut cut) = (Vec::new(), None::<Position>);
         for piece in replay.checks() {
             if !check(&piece) {
@@ -170,7 +174,8 @@ impl Replay {
                 }
             }
             Record::Synced { upto } => self.kept = self.kept.max(*upto),
-            Record::SnapshotEnd => {}
+            // Half a snapshot is no state that ever was: history cannot be cut within it.
+            Record::SnapshotEnd => self.kept = self.kept.max(position),
         }
     }
 

@@ -57,8 +57,8 @@ pub struct Segment {
     pub leaving_memory: bool,
     /// Some of it stands on the SSD.
     pub on_ssd: bool,
-    /// It is being emptied by the cleaner.
-    pub cleaning: bool,
+    /// Its memory slot took no bytes: it is not used again.
+    pub memory_failed: bool,
 }
 
 /// All segments of the log.
@@ -76,6 +76,8 @@ pub struct Segments {
     active: Option<SegmentId>,
     next_segment: u64,
     segments_max: u32,
+    /// Memory slots that can be used at all.
+    memory_usable: u32,
     /// Bytes that indexes refer to, in all.
     pub live_bytes: u64,
     /// The most segments that were ever in use.
@@ -117,6 +119,7 @@ impl Segments {
             active: None,
             next_segment: 1,
             segments_max,
+            memory_usable: memory_segments_max,
             live_bytes: 0,
             peak: 0,
             may_be_dead: false,
@@ -151,7 +154,8 @@ impl Segments {
     /// Bytes that can be given out at once while `reserve` slots stay free.
     pub fn room_bytes(&self, reserve: usize) -> u64 {
         let left = self.active.and_then(|id| self.live.get(&id)).map_or(0, |s| self.segment_bytes - s.filled);
-        let openable = self.free_slots.len().saturating_sub(reserve).min(self.free_memory.len());
+        let memory = if self.memory_usable == 0 { usize::MAX } else { self.free_memory.len() };
+        let openable = self.free_slots.len().saturating_sub(reserve).min(memory);
         u64::from(left) + openable as u64 * u64::from(self.segment_bytes)
     }
 
@@ -187,7 +191,7 @@ impl Segments {
     }
 
     fn open(&mut self) -> Option<SegmentId> {
-        if self.free_memory.is_empty() {
+        if self.free_memory.is_empty() && self.memory_usable > 0 {
             return None;
         }
         let slot = self.free_slots.pop_first()?;
@@ -215,6 +219,23 @@ impl Segments {
         }
     }
 
+    /// The segment's memory slot took no bytes, because the memory file's file system is full: nothing more is put there. False if
+    /// the segment has no memory slot, and the failure is the SSD's.
+    pub fn memory_failed(&mut self, id: SegmentId) -> bool {
+        let Some(segment) = self.live.get_mut(&id) else { return false };
+        if segment.memory.is_none() {
+            return false;
+        }
+        if !core::mem::replace(&mut segment.memory_failed, true) {
+            self.memory_usable = self.memory_usable.saturating_sub(1);
+        }
+        segment.sealed = true;
+        if self.active == Some(id) {
+            self.active = None;
+        }
+        true
+    }
+
     /// An index refers to `len` more bytes of the segment.
     pub fn add_live(&mut self, id: SegmentId, len: u32) {
         if let Some(segment) = self.live.get_mut(&id) {
@@ -240,7 +261,8 @@ impl Segments {
         }
         let dead = self.live.iter().filter(|(_, s)| s.sealed && s.is_dead()).map(|(id, _)| *id).collect::<Vec<_>>();
         for id in dead {
-            if let Some(Segment { slot, memory, on_ssd, .. }) = self.live.remove(&id) {
+            if let Some(Segment { slot, memory, on_ssd, memory_failed, .. }) = self.live.remove(&id) {
+                let memory = memory.filter(|_| !memory_failed);
                 self.dying.push_back(Dying { slot, memory, position: last, needs_medium: on_ssd });
             }
         }
@@ -297,7 +319,7 @@ impl Segments {
     pub fn left_memory(&mut self, id: SegmentId, position: Position) {
         if let Some(segment) = self.live.get_mut(&id) {
             segment.leaving_memory = false;
-            if let Some(memory) = segment.memory.take() {
+            if let Some(memory) = segment.memory.take().filter(|_| !segment.memory_failed) {
                 self.leaving.push((memory, position));
             }
         }
@@ -385,7 +407,7 @@ impl Segment {
             spills_in_flight: 0,
             leaving_memory: false,
             on_ssd: memory.is_none(),
-            cleaning: false,
+            memory_failed: false,
         }
     }
 

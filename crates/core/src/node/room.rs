@@ -1,5 +1,6 @@
 //! Room in the log: memory is emptied to the SSD, chunks are swapped out, sparse segments are cleaned, and syncs make it all last.
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use super::{Node, Pending, errno_of};
@@ -31,6 +32,8 @@ pub(super) struct SyncBooks {
     spills: u32,
     /// One of them failed.
     failed: Option<Errno>,
+    /// Segments that it spills when the spill in flight of each is done: two at a time could end in either order.
+    behind: BTreeSet<SegmentId>,
     /// It waits for spills that others began, or for the journal.
     waits_for_spills: bool,
     /// Another is wanted.
@@ -141,7 +144,7 @@ impl Node {
 
     /// Spills what of a segment stands only in memory. False if there is nothing.
     fn spill(&mut self, id: SegmentId, sync: bool) -> bool {
-        let Some(segment) = self.io.segments.live.get_mut(&id) else { return false };
+        let Some(segment) = self.io.segments.live.get_mut(&id).filter(|s| s.spills_in_flight == 0) else { return false };
         let (Some(memory), Some((from, to))) = (segment.memory, segment.unspilled.take()) else { return false };
         segment.on_ssd = true;
         segment.spills_in_flight += 1;
@@ -166,8 +169,11 @@ impl Node {
                 }
             }
         }
+        self.sync.spills -= sync as u32;
+        if self.sync.behind.remove(&id) && self.sync.failed.is_none() {
+            self.sync.spills += self.spill(id, true) as u32;
+        }
         if sync {
-            self.sync.spills -= 1;
             self.sync_if_spilled();
         }
         self.try_leave(id);
@@ -340,9 +346,14 @@ impl Node {
         self.sync.running = Some(self.journal.last);
         self.sync.failed = None;
         let unspilled = self.io.segments.live.iter().filter(|(_, s)| s.unspilled.is_some() || s.spills_in_flight > 0);
-        let ids = unspilled.map(|(id, _)| *id).collect::<Vec<_>>();
-        for id in ids {
-            self.sync.spills += self.spill(id, true) as u32;
+        let ids = unspilled.map(|(id, s)| (*id, s.spills_in_flight > 0)).collect::<Vec<_>>();
+        self.sync.behind.clear();
+        for (id, is_spilling) in ids {
+            if is_spilling {
+                self.sync.behind.insert(id);
+            } else {
+                self.sync.spills += self.spill(id, true) as u32;
+            }
         }
         self.counters.log_syncs += 1;
         self.sync_if_spilled();

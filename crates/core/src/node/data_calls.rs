@@ -1,5 +1,6 @@
 //! Reads, writes and truncations.
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -422,13 +423,15 @@ impl Node {
             self.counters.home_read_bytes += bytes;
         }
         for call in &waiters {
-            if failed.is_none() {
-                self.copy_fetched(*call, ino, id);
-            }
             if let Some(read) = self.reads.get_mut(call) {
                 read.waiting -= 1;
                 read.failed = read.failed.or(failed);
             }
+        }
+        // A read with two gaps in the block waits twice, and goes on once.
+        let waiters = waiters.into_iter().collect::<BTreeSet<_>>();
+        if failed.is_none() {
+            waiters.iter().for_each(|call| self.copy_fetched(*call, ino, id));
         }
         if !self.keep_fetch(ino, id) {
             self.keep_waiters.push_back((ino, id));

@@ -101,8 +101,13 @@ impl Node {
     }
 
     fn open(&mut self, ino: Ino) -> Result<Reply, Stop> {
-        if self.names.loaded(ino)?.attr.kind == Kind::Directory {
+        let inode = self.names.loaded(ino)?;
+        if inode.attr.kind == Kind::Directory {
             return Err(Errno::EISDIR.into());
+        }
+        if !inode.is_reachable() {
+            // The last name is gone, and its bytes with it.
+            return Err(Errno::ESTALE.into());
         }
         self.names.inode_mut(ino)?.opens += 1;
         Ok(Reply::Done)

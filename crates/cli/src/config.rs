@@ -274,10 +274,10 @@ impl Layers {
         self.value(key, "time", |text| duration_ns(utf8(text)?))
     }
 
-    fn threads(&self, key: Key) -> Result<Option<usize>, SettingError> {
+    fn threads(&self, key: Key, least: usize) -> Result<Option<usize>, SettingError> {
         self.value(key, "number of threads", |text| match utf8(text)?.parse() {
-            Ok(number @ 1..=256) => Ok(number),
-            _ => Err("give a number from 1 to 256".into()),
+            Ok(number) if (least..=256).contains(&number) => Ok(number),
+            _ => Err(format!("give a number from {least} to 256")),
         })
     }
 
@@ -372,8 +372,8 @@ impl Settings {
             report: layers.path(Key::Report)?,
             record: layers.path(Key::Record)?,
             memory_dir: layers.path(Key::MemoryDir)?,
-            home_threads: layers.threads(Key::HomeThreads)?.unwrap_or(8),
-            mount_threads: layers.threads(Key::MountThreads)?.unwrap_or(4),
+            home_threads: layers.threads(Key::HomeThreads, 2)?.unwrap_or(8),
+            mount_threads: layers.threads(Key::MountThreads, 1)?.unwrap_or(4),
             grace_ns: layers.duration_ns(Key::Grace)?.unwrap_or(10_000_000_000),
             busy_wait_ns: layers.duration_ns(Key::BusyWait)?.unwrap_or(10_000_000_000),
         })

@@ -25,6 +25,8 @@ pub(crate) enum PlaceError {
     #[error("{} and {} must not lie within each other: {inner_role} {} is inside {outer_role} {}; choose another {inner_role}",
         .outer_role, .inner_role, .inner.display(), .outer.display())]
     Nested { outer_role: &'static str, outer: PathBuf, inner_role: &'static str, inner: PathBuf },
+    #[error("the memory file cannot lie in {}: {reason}; name a directory that can be written with --memory-dir", .path.display())]
+    Memory { path: PathBuf, reason: String },
     #[error("no local disk was found for the buffer (tried {tried}); say where it may lie with --buffer DIR")]
     NoDisk { tried: String },
     #[error("cannot write {what} to {}: {reason}; name a file in a directory that exists and can be written", .path.display())]
@@ -122,6 +124,33 @@ impl Choice {
         keep_apart("the buffer directory", &buffer, "the backing directory", &backing)?;
         keep_apart("the buffer directory", &buffer, "the mount point", &mount)?;
         Ok(Choice { backing, mount, buffer, mount_given: settings.mount.is_some(), buffer_given: settings.buffer.is_some() })
+    }
+
+    /// Where the memory file may lie.
+    pub(crate) fn memory_dir(&self, path: &Path) -> Result<PathBuf, PlaceError> {
+        let refuse = |reason: String| PlaceError::Memory { path: path.into(), reason };
+        let real = path.canonicalize().map_err(|error| refuse(error.to_string()))?;
+        rustix::fs::access(&real, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| refuse(io::Error::from(error).to_string()))?;
+        if !real.is_dir() {
+            return Err(refuse("it is no directory".into()));
+        }
+        for (role, path) in [("the backing directory", &self.backing), ("the mount point", &self.mount)] {
+            if real.starts_with(path) {
+                let (outer, inner) = (path.clone(), real);
+                return Err(PlaceError::Nested { outer_role: role, outer, inner_role: "the memory directory", inner });
+            }
+        }
+        Ok(real)
+    }
+
+    /// Where a recording may lie: what goes to the mount would be recorded again.
+    pub(crate) fn recording(&self, path: &Path) -> Result<PathBuf, PlaceError> {
+        let path = output("the recording", path)?;
+        let parent = path.parent().and_then(|parent| parent.canonicalize().ok());
+        if parent.is_some_and(|parent| parent.starts_with(&self.mount) || parent.starts_with(&self.buffer)) {
+            return Err(PlaceError::Output { what: "the recording", path, reason: "it lies in the mount or in the buffer".into() });
+        }
+        Ok(path)
     }
 
     /// Makes the buffer directory, if it is not there.

@@ -10,7 +10,7 @@ use crate::console::Console;
 use crate::control::server::ControlServer;
 use crate::drain::{self, End};
 use crate::engine::{self, Engine, Plan};
-use crate::error::Error;
+use crate::error::{Error, Exit};
 use crate::mounts;
 use crate::places::{self, Content, Place};
 use crate::registry::{self, Tag};
@@ -84,7 +84,8 @@ impl Left {
     }
 
     /// Brings home what the buffer holds, to `backing`, and removes the buffer's files. With `keep` they stay.
-    fn finish(&self, backing: &Path, console: Console, events: &Events, keep: bool) -> Result<(), Error> {
+    /// Says how many signals were seen meanwhile.
+    fn finish(&self, backing: &Path, console: Console, events: &Events, keep: bool) -> Result<u32, Error> {
         self.clear_mount(console);
         let memory_dir = self.superblock.memory_path.parent();
         let plan = Plan {
@@ -129,7 +130,7 @@ impl Left {
             counters.home_names,
             took.as_secs_f64()
         ));
-        Ok(())
+        Ok(signals_seen)
     }
 
     fn tell_found(&self, engine: &Engine, backing: &Path, console: Console) {
@@ -170,7 +171,10 @@ pub(crate) fn before_start(buffer: &Path, backing: &Path, console: Console, even
         );
         return Err(Error::Buffer { buffer: buffer.into(), reason });
     }
-    left.finish(backing, console, events, false)?;
+    if left.finish(backing, console, events, false)? > 0 {
+        let message = "everything that the buffer held is home; a signal came meanwhile, so nothing new was started".into();
+        return Err(Error::Coded { message, exit: Exit::Kept });
+    }
     Ok(left.made())
 }
 

@@ -94,7 +94,8 @@ impl Session {
         let backing = settings.backing.as_deref().ok_or(SettingError::NoBacking)?;
         let id = registry::fresh_id();
         let choice = Choice::make(settings, backing, &id)?;
-        let record = settings.record.as_deref().map(|path| places::output("the recording", path)).transpose()?;
+        let record = settings.record.as_deref().map(|path| choice.recording(path)).transpose()?;
+        let memory_dir = settings.memory_dir.as_deref().map(|path| choice.memory_dir(path)).transpose()?;
         let mut left_made = false;
         if places::content(&choice.buffer)? == Content::Buffer {
             left_made = recover::before_start(&choice.buffer, &choice.backing, *console, opening.events)?;
@@ -113,7 +114,7 @@ impl Session {
                 node: node.clone(),
                 backing: &choice.backing,
                 buffer: &buffer.path,
-                memory_dir: settings.memory_dir.as_deref(),
+                memory_dir: memory_dir.as_deref(),
                 record: record.as_deref(),
                 home_threads: settings.home_threads,
             };
@@ -132,7 +133,7 @@ impl Session {
         let mut tag = own_tag(opening.role, &id, &choice.backing, &buffer, &node)?;
         tag.mount = Some(mount.path.clone());
         tag.mount_made = mount.made;
-        tag.memory_dir = settings.memory_dir.clone();
+        tag.memory_dir = memory_dir;
         let mut session = Session { engine: Arc::new(engine), tag, entry: None, control: None, buffer, mount, console: *console };
         match session.mount(opening) {
             Ok(()) => Ok(session),
@@ -240,7 +241,10 @@ impl Session {
             action: format!("remove the buffer {}, from which everything is home", self.buffer.path.display()),
             error,
         };
-        if !keep {
+        if keep {
+            // Nobody listens there any more.
+            let _ = std::fs::remove_file(self.buffer.path.join("ctl"));
+        } else {
             self.engine.remove_buffer().map_err(cannot)?;
             Tag::remove_own_files(&self.buffer.path);
             if self.buffer.path.exists() {

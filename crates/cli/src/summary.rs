@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::config::{KERNEL_CACHES, REPLACEMENTS, Settings, WRITE_BACKS, name_of};
 use crate::registry::Tag;
 use crate::size::Bytes;
-use crate::view::FailureView;
+use crate::view::{FailureView, StatusView};
 
 /// Everything that is known of a run at its end.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -36,6 +36,8 @@ pub(crate) struct Report {
     pub(crate) peak_bytes: u64,
     pub(crate) dirty_bytes: u64,
     pub(crate) dirty_names: u64,
+    /// Why the log refused a write: from then on nothing new was taken.
+    pub(crate) log_failed: Option<String>,
     /// Of the bytes read, those that stood in the buffer, from 0 to 1; none if nothing was read.
     pub(crate) hit_ratio: Option<f64>,
     pub(crate) counters: Counters,
@@ -122,6 +124,7 @@ impl Report {
             peak_bytes: status.peak_bytes,
             dirty_bytes: status.dirty_bytes,
             dirty_names: status.dirty_names,
+            log_failed: StatusView::from(status).log_failed,
             hit_ratio: (counters.read_bytes > 0).then(|| counters.hit_bytes as f64 / counters.read_bytes as f64),
             counters,
             config: ReportConfig {
@@ -179,6 +182,9 @@ impl Report {
                 Bytes(counters.spilled_bytes)
             ),
         ];
+        if let Some(error) = &self.log_failed {
+            lines.push(format!("the buffer refused a write ({error}); from then on the application's changes failed"));
+        }
         if counters.home_errors > 0 {
             lines.push(format!("home gave {} errors, which were tried again", counters.home_errors));
         }

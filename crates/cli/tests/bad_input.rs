@@ -115,6 +115,7 @@ fn directories_that_cannot_be_used() {
     let place = Place::new();
     std::fs::write(place.path().join("file"), "x").expect("a file");
     std::fs::create_dir_all(place.path().join("full/sub")).expect("a directory");
+    std::fs::create_dir(place.path().join("empty")).expect("a directory");
     place.run_refuses(&["--backing", "absent"], CONFIG, &["backing", "absent", "does not exist"]);
     place.run_refuses(&["--backing", "file"], CONFIG, &["backing", "file", "no directory"]);
     place.run_refuses(&["--backing", "home", "--mount", "home"], CONFIG, &["mount point", "backing"]);
@@ -137,6 +138,9 @@ fn directories_that_cannot_be_used() {
     place.run_refuses(&["--backing", "home", "--report", "absent/r.json"], CONFIG, &["report", "absent/r.json"]);
     place.run_refuses(&["--backing", "home", "--report", "full"], CONFIG, &["report", "is a directory"]);
     place.run_refuses(&["--backing", "home", "--record", "absent/r"], CONFIG, &["recording", "absent/r"]);
+    place.run_refuses(&["--backing", "home", "--mount", "empty", "--record", "empty/r"], CONFIG, &["recording", "in the mount"]);
+    place.run_refuses(&["--backing", "home", "--memory-dir", "absent"], CONFIG, &["absent", "--memory-dir"]);
+    place.run_refuses(&["--backing", "home", "--memory-dir", "home"], CONFIG, &["memory directory", "inside the backing directory"]);
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn a_wrong_value_names_where_it_stands() {
         (&[], &[], Some("buffer = \"scratch\"\n"), ["config.toml, line 1", "absolute"]),
         (&[(Key::Backing, "")], &[], None, ["--backing", "it is empty"]),
         (&[(Key::Keep, "maybe")], &[], None, ["--keep", "true or false"]),
-        (&[(Key::HomeThreads, "0")], &[], None, ["--home-threads", "from 1 to 256"]),
+        (&[(Key::HomeThreads, "0")], &[], None, ["--home-threads", "from 2 to 256"]),
         (&[(Key::Grace, "10")], &[], None, ["--grace", "as in 500ms"]),
         (&[(Key::Grace, "99999999999999999999s")], &[], None, ["--grace", "as in 500ms"]),
         (&[(Key::Grace, "18446744073709551615s")], &[], None, ["--grace", "too long"]),

@@ -418,7 +418,7 @@ fn a_recorded_run_is_replayed_identically() {
     expect(&place.run(&sizes, script), 0, &[]);
     expect(&finish(start(place.command(&["replay", "outside/recording"]))), 0, &["all identical"]);
     let whole = std::fs::read(place.outside("recording")).expect("a recording");
-    std::fs::write(place.outside("cut"), &whole[..whole.len() / 2]).expect("room");
+    std::fs::write(place.outside("cut"), &whole[..whole.len() - 1]).expect("room");
     expect(&finish(start(place.command(&["replay", "outside/cut"]))), 0, &["cut off", "all identical"]);
 }
 

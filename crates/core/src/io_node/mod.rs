@@ -206,8 +206,18 @@ impl IoNode {
     }
 }
 
-/// The log needs slack to be emptied segment by segment: two segments and an eighth of the rest are never live.
+/// Free slots that only the cleaner may use: without one it could not make more.
+pub const CLEANER_RESERVE: usize = 1;
+
+/// Free slots below which room is made ahead of need.
+pub fn free_slots_low(config: &NodeConfig) -> usize {
+    (config.segments_max as usize / 16).clamp(2, 64) + CLEANER_RESERVE
+}
+
+/// The log needs slack to be emptied segment by segment: the slots that are to stay free, the one that the cleaner fills, and an eighth of
+/// the rest are never live.
 fn live_bytes_max(config: &NodeConfig) -> u64 {
-    let usable = u64::from(config.segments_max.saturating_sub(2)) * u64::from(config.segment_bytes);
+    let kept_free = free_slots_low(config) as u64 + 1;
+    let usable = u64::from(config.segments_max).saturating_sub(kept_free) * u64::from(config.segment_bytes);
     usable - usable / 8
 }

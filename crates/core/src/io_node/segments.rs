@@ -74,6 +74,9 @@ pub struct Segments {
     /// Memory slots of spilled segments, until the record that says so is appended.
     leaving: Vec<(MemorySlot, Position)>,
     active: Option<SegmentId>,
+    /// The segment that the cleaner fills. It is the cleaner's own: writes that filled it would take the room it is about to make.
+    /// It has no memory slot: what is cleaned is cold, and goes to the SSD at once.
+    cleaner_active: Option<SegmentId>,
     next_segment: u64,
     segments_max: u32,
     /// Memory slots that can be used at all.
@@ -117,6 +120,7 @@ impl Segments {
             dying: VecDeque::new(),
             leaving: Vec::new(),
             active: None,
+            cleaner_active: None,
             next_segment: 1,
             segments_max,
             memory_usable: memory_segments_max,
@@ -146,27 +150,39 @@ impl Segments {
         self.segments_max - self.free_slots.len() as u32
     }
 
-    /// The segment that is being filled.
-    pub fn active(&self) -> Option<SegmentId> {
-        self.active
+    fn left_bytes(&self, active: Option<SegmentId>) -> u64 {
+        active.and_then(|id| self.live.get(&id)).map_or(0, |s| u64::from(self.segment_bytes - s.filled))
     }
 
-    /// Bytes that can be given out at once while `reserve` slots stay free.
+    /// Bytes that the cleaner can have at once.
+    pub fn cleaner_room_bytes(&self) -> u64 {
+        self.left_bytes(self.cleaner_active) + self.free_slots.len() as u64 * u64::from(self.segment_bytes)
+    }
+
+    /// Bytes that can be given out to writers at once while `reserve` slots stay free.
     pub fn room_bytes(&self, reserve: usize) -> u64 {
-        let left = self.active.and_then(|id| self.live.get(&id)).map_or(0, |s| self.segment_bytes - s.filled);
         let memory = if self.memory_usable == 0 { usize::MAX } else { self.free_memory.len() };
         let openable = self.free_slots.len().saturating_sub(reserve).min(memory);
-        u64::from(left) + openable as u64 * u64::from(self.segment_bytes)
+        self.left_bytes(self.active) + (openable as u64).saturating_mul(u64::from(self.segment_bytes))
     }
 
     /// Gives out `len` bytes, in as many parts as there are segments touched; the ids of segments opened on the way are appended to
     /// `opened`. The caller has asked [`Segments::room_bytes`].
-    pub fn allocate(&mut self, mut len: u32, opened: &mut Vec<SegmentId>) -> Vec<Space> {
+    pub fn allocate(&mut self, len: u32, opened: &mut Vec<SegmentId>) -> Vec<Space> {
+        self.allocate_for(false, len, opened)
+    }
+
+    /// The same for the cleaner, which has asked [`Segments::cleaner_room_bytes`].
+    pub fn allocate_cleaned(&mut self, len: u32, opened: &mut Vec<SegmentId>) -> Vec<Space> {
+        self.allocate_for(true, len, opened)
+    }
+
+    fn allocate_for(&mut self, cleaner: bool, mut len: u32, opened: &mut Vec<SegmentId>) -> Vec<Space> {
         let mut parts = Vec::new();
         while len > 0 {
-            let id = match self.active {
-                Some(id) if self.live[&id].filled < self.segment_bytes => id,
-                _ => match self.open() {
+            let id = match if cleaner { self.cleaner_active } else { self.active } {
+                Some(id) => id,
+                None => match self.open(cleaner) {
                     Some(id) => {
                         opened.push(id);
                         id
@@ -181,7 +197,7 @@ impl Segments {
             segment.writes_in_flight += 1;
             if segment.filled == self.segment_bytes {
                 segment.sealed = true;
-                self.active = None;
+                *(if cleaner { &mut self.cleaner_active } else { &mut self.active }) = None;
             }
             parts.push(Space { segment: id, at });
             len -= part;
@@ -190,16 +206,16 @@ impl Segments {
         parts
     }
 
-    fn open(&mut self) -> Option<SegmentId> {
-        if self.free_memory.is_empty() && self.memory_usable > 0 {
+    fn open(&mut self, cleaner: bool) -> Option<SegmentId> {
+        if !cleaner && self.free_memory.is_empty() && self.memory_usable > 0 {
             return None;
         }
         let slot = self.free_slots.pop_first()?;
-        let memory = self.free_memory.pop_first();
+        let memory = if cleaner { None } else { self.free_memory.pop_first() };
         let id = SegmentId(self.next_segment);
         self.next_segment += 1;
         self.live.insert(id, Segment::new(slot, memory));
-        self.active = Some(id);
+        *(if cleaner { &mut self.cleaner_active } else { &mut self.active }) = Some(id);
         self.peak = self.peak.max(self.used_count());
         Some(id)
     }

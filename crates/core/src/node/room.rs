@@ -8,14 +8,12 @@ use crate::effect::{Effect, Outcome};
 use crate::errno::Errno;
 use crate::extent::Piece;
 use crate::id::{CallId, Ino, Position, SegmentId};
-use crate::io_node::{LogRecord, Space};
+use crate::io_node::{CLEANER_RESERVE, LogRecord, Space, free_slots_low};
 use crate::master::Stop;
 use crate::message::Reply;
 use crate::record::{DataRecord, Record};
 use crate::time::Time;
 
-/// Free slots that only the cleaner may use: without one it could not make more.
-const CLEANER_RESERVE: usize = 1;
 /// Segments on their way from memory to the SSD at a time.
 const SPILLS_MAX: usize = 4;
 /// Copies of the cleaner in flight at a time.
@@ -72,12 +70,16 @@ impl Node {
     pub(super) fn allocate(&mut self, len: u32) -> Vec<Space> {
         let mut opened = Vec::new();
         let spaces = self.io.segments.allocate(len, &mut opened);
+        self.record_opened(opened);
+        spaces
+    }
+
+    fn record_opened(&mut self, opened: Vec<SegmentId>) {
         for id in opened {
             let segment = &self.io.segments.live[&id];
             let (slot, memory) = (segment.slot, segment.memory);
             self.record(Record::SegmentOpened { segment: id, slot, memory });
         }
-        spaces
     }
 
     pub(super) fn make_room(&mut self) {
@@ -88,16 +90,11 @@ impl Node {
         self.leave_memory();
         self.swap_chunks();
         self.clean_segments();
-        let short = self.io.segments.free_count() < self.free_low();
+        let short = self.io.segments.free_count() < free_slots_low(&self.config);
         if short && self.io.segments.sync_would_free() {
             self.sync.wanted = true;
         }
         self.start_sync();
-    }
-
-    /// Free slots below which room is made ahead of need.
-    fn free_low(&self) -> usize {
-        (self.config.segments_max as usize / 16).clamp(2, 64) + CLEANER_RESERVE
     }
 
     fn serve_room_waiters(&mut self) {
@@ -196,7 +193,7 @@ impl Node {
     /// Swaps chunks out until what is live fits with some slack.
     fn swap_chunks(&mut self) {
         let waiting = !self.room_waiters.is_empty() || !self.keep_waiters.is_empty();
-        let short = self.io.segments.free_count() < self.free_low();
+        let short = self.io.segments.free_count() < free_slots_low(&self.config);
         if !waiting && !short {
             return;
         }
@@ -235,12 +232,12 @@ impl Node {
 
     /// Empties the sparsest segments by copying what is live in them.
     fn clean_segments(&mut self) {
-        let short = |node: &Node| node.io.segments.free_count() + node.io.segments.dying_count() < node.free_low();
+        let short = |node: &Node| node.io.segments.free_count() + node.io.segments.dying_count() < free_slots_low(&node.config);
         while short(self) && self.sync.copies_in_flight == 0 && self.io.segments.live_bytes <= self.io.live_bytes_max {
             let Some(id) = self.io.segments.cheapest_to_clean() else { return };
             let parts = self.live_parts(id);
             let bytes = parts.iter().map(|(_, part)| u64::from(part.len)).sum::<u64>();
-            if bytes == 0 || self.io.segments.room_bytes(0) < bytes.min(u64::from(self.config.segment_bytes)) {
+            if bytes == 0 || self.io.segments.cleaner_room_bytes() < bytes {
                 return;
             }
             for (record, part) in parts.into_iter().take(COPIES_MAX) {
@@ -265,7 +262,10 @@ impl Node {
     fn copy(&mut self, from: SegmentId, record: LogRecord, part: Piece) {
         let Some(source) = self.io.segments.range(from, part.segment_offset, part.len) else { return };
         let mut source = source;
-        for space in self.allocate(part.len) {
+        let mut opened = Vec::new();
+        let spaces = self.io.segments.allocate_cleaned(part.len, &mut opened);
+        self.record_opened(opened);
+        for space in spaces {
             let piece = Piece {
                 offset: part.offset + u64::from(source.offset - part.segment_offset),
                 len: space.at.len,

@@ -10,8 +10,6 @@ use forebay_core::record::Record;
 
 use crate::ranges::Ranges;
 
-/// Fetches from home in flight, at most: each holds a buffer of the host.
-const FETCHES_MAX: usize = 16;
 
 /// What effects in flight refer to, and what was written since each slot was opened.
 #[derive(Debug)]
@@ -27,11 +25,11 @@ struct InFlight {
     reads: Vec<LogRange>,
     writes: Vec<LogRange>,
     class: Option<Class>,
+    is_spill: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Class {
-    Fetch,
     Transfer,
     Change,
 }
@@ -63,7 +61,8 @@ impl Capacity {
         for write in &in_flight.writes {
             self.check_write(*write, effect)?;
         }
-        for read in &in_flight.reads {
+        // A spill may take bytes along that are just being written: they are spilled again when they are there.
+        for read in in_flight.reads.iter().filter(|_| !matches!(effect, Effect::Spill { .. })) {
             if let Some(writer) = self.find(|other| &other.writes, *read) {
                 return Err(format!("{effect:?} reads {read:?} while {writer:?} writes it"));
             }
@@ -124,7 +123,9 @@ impl Capacity {
     }
 
     fn check_write(&mut self, write: LogRange, effect: &Effect) -> Result<(), String> {
-        if let Some(user) = self.find(|other| &other.reads, write).or_else(|| self.find(|other| &other.writes, write)) {
+        let is_no_spill = |other: &&InFlight| !other.is_spill;
+        let reader = self.in_flight.iter().find(|(_, other)| is_no_spill(other) && other.reads.iter().any(|read| overlap(*read, write)));
+        if let Some(user) = reader.map(|(token, _)| *token).or_else(|| self.find(|other| &other.writes, write)) {
             return Err(format!("{effect:?} writes {write:?} while {user:?} refers to it"));
         }
         // A spill puts the same bytes where they were before, if it is done twice.
@@ -149,7 +150,6 @@ impl Capacity {
     fn check_queues(&self) -> Result<(), String> {
         let count = |class| self.in_flight.values().filter(|effect| effect.class == Some(class)).count();
         let limits = [
-            (Class::Fetch, FETCHES_MAX),
             (Class::Transfer, self.config.home_transfers_max as usize),
             (Class::Change, self.config.home_changes_max as usize),
         ];
@@ -182,11 +182,10 @@ fn ranges_of(effect: &Effect) -> InFlight {
             class = Some(Class::Transfer);
         }
         Effect::CompareHome { .. } => class = Some(Class::Transfer),
-        Effect::ReadHome { .. } => class = Some(Class::Fetch),
         Effect::ChangeHome { .. } => class = Some(Class::Change),
         _ => {}
     }
-    InFlight { reads, writes, class }
+    InFlight { reads, writes, class, is_spill: matches!(effect, Effect::Spill { .. }) }
 }
 
 #[cfg(test)]

@@ -6,6 +6,9 @@ use forebay_core::effect::{Effect, Payload};
 use forebay_core::errno::Errno;
 use forebay_core::id::{CallId, Token};
 
+/// Fetches from home, at most: each holds a buffer of the host.
+const FETCHES_MAX: usize = 16;
+
 /// What lives, as the contract has it.
 #[derive(Debug, Default)]
 pub struct Contract {
@@ -40,6 +43,9 @@ impl Contract {
                 if self.fetches.insert(*fetch, *len).is_some() {
                     return Err(format!("a fetch buffer is made twice: {effect:?}"));
                 }
+                if self.fetches.len() > FETCHES_MAX {
+                    return Err(format!("{} fetch buffers are in use, at most {FETCHES_MAX} may be", self.fetches.len()));
+                }
             }
             Effect::DropFetch { fetch } => {
                 if self.fetches.remove(fetch).is_none() {
@@ -62,11 +68,6 @@ impl Contract {
     /// Home refused something although nothing was wrong with it. Says so, for errors that the machine should have known.
     pub fn home_refused(&self, effect: &Effect, errno: Errno) -> Result<(), String> {
         Err(format!("home refused with errno {} what the machine should have known not to ask: {effect:?}", errno.0))
-    }
-
-    /// Everything is at rest. Says what was never given back.
-    pub fn check_rest(&self) -> Result<(), String> {
-        if self.fetches.is_empty() { Ok(()) } else { Err(format!("fetch buffers were never dropped: {:?}", self.fetches)) }
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use forebay_core::attr::{Attr, Kind};
+use forebay_core::errno::Errno;
 use forebay_core::id::{Ino, Name};
 use forebay_core::message::{DirEntry, Reply};
 
@@ -19,6 +20,8 @@ impl State {
         match (expected, reply) {
             (Expected::Anything, reply) => self.accept_anything(reply),
             (Expected::Done, Reply::Done) => Ok(()),
+            (Expected::DoneOrGone(_), Reply::Error { errno: Errno::ENOENT | Errno::ESTALE }) => Ok(()),
+            (Expected::DoneOrGone(expected), reply) => self.accept(expected, reply, payload),
             (Expected::Error(allowed), Reply::Error { errno }) if allowed.contains(errno) => Ok(()),
             (Expected::Entry(model, inode), Reply::Entry { ino, attr } | Reply::Created { ino, attr }) => {
                 self.bind(*ino, *model)?;

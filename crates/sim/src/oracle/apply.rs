@@ -37,6 +37,8 @@ pub enum Expected {
     Entries { handle: u64, from: u64, max: u32, inode: Rc<Inode> },
     /// One of these errors.
     Error(&'static [Errno]),
+    /// This, or an error: what is asked for has lost its last name.
+    DoneOrGone(Box<Expected>),
     /// Anything: the oracle has no opinion.
     Anything,
     /// Nothing: in this state the request cannot have been made.
@@ -78,7 +80,15 @@ type Outcome = Result<Expected, Errno>;
 impl State {
     /// Carries out a request and says what its answer must be. A failing request changes nothing.
     pub fn apply(&mut self, call: &Call) -> Expected {
-        self.try_apply(call).unwrap_or_else(Expected::from)
+        let gone = self.is_about_what_is_gone(call);
+        let expected = self.try_apply(call).unwrap_or_else(Expected::from);
+        if gone { Expected::DoneOrGone(Box::new(expected)) } else { expected }
+    }
+
+    /// Whether the request is about an inode that has no name and is not open, but known to someone still.
+    fn is_about_what_is_gone(&self, call: &Call) -> bool {
+        let (Request::GetAttr { ino } | Request::SetAttr { ino, .. } | Request::ReadLink { ino }) = &call.request else { return false };
+        self.resolve(*ino).is_ok_and(|ino| self.inode(ino).nlink == 0 && self.inode(ino).opens == 0)
     }
 
     fn try_apply(&mut self, call: &Call) -> Outcome {
@@ -117,6 +127,9 @@ impl State {
             Request::Create { parent, name, mode, exclusive, caller } => self.apply_create(call, *parent, name, *mode, *exclusive, *caller),
             Request::Open { ino } => {
                 let ino = self.resolve(*ino)?;
+                if self.inode(ino).nlink == 0 && self.inode(ino).opens == 0 {
+                    return Err(Errno::ENOENT);
+                }
                 self.inode_mut(ino).opens += 1;
                 Ok(Expected::Done)
             }
@@ -250,8 +263,9 @@ impl State {
 
     fn apply_rename(&mut self, call: &Call, from: (Ino, &Name), to: (Ino, &Name), mode: RenameMode) -> Outcome {
         let (from_dir, to_dir) = (self.dir(from.0)?, self.dir(to.0)?);
-        check_name(from.1)?;
-        check_name(to.1)?;
+        if check_name(from.1).and(check_name(to.1)).is_err() {
+            return Ok(Expected::Error(&[Errno::ENAMETOOLONG, Errno::ENOENT]));
+        }
         let ino = self.child(from_dir, from.1).ok_or(Errno::ENOENT)?;
         let replaced = self.child(to_dir, to.1);
         let is_dir = self.inode(ino).kind == Kind::Directory;

@@ -2,7 +2,7 @@
 
 use forebay_core::effect::{Effect, LogRange};
 
-use super::effects::InFlight;
+use super::effects::{InFlight, parts_of};
 use super::phases::Phase;
 use super::{Event, Result, Unbegun, World};
 use crate::canary::Canary;
@@ -86,15 +86,14 @@ impl<M: Subject> World<M> {
     /// What was under way happens, or does not, or in part.
     fn end_in_flight(&mut self, unbegun: Unbegun) {
         for (token, in_flight) in std::mem::take(&mut self.in_flight) {
-            if in_flight.result.is_some() || !self.chance.chance(500) {
+            if in_flight.is_performed() || !self.chance.chance(500) {
                 continue;
             }
             if matches!(in_flight.effect, Effect::WriteLog { .. }) && self.chance.chance(500) {
                 self.tear(&in_flight);
                 continue;
             }
-            // The parts of a write at home happen one by one.
-            let parts_max = if matches!(in_flight.effect, Effect::WriteHome { .. }) { 3 } else { 1 };
+            let parts_max = u64::from(parts_of(&in_flight.effect));
             self.in_flight.insert(token, InFlight { failure: None, ..in_flight });
             for part in 0..self.chance.range(1, parts_max) as u32 {
                 let _ = self.perform(token, part);

@@ -13,8 +13,14 @@ use crate::journal::JournalSync;
 use crate::log::LogSync;
 use crate::subject::Subject;
 
-/// Parts in which a write at home happens.
-const HOME_WRITE_PARTS: u32 = 3;
+/// In how many parts an effect happens: a spill reads, then writes; a write at home happens bit by bit.
+pub(super) fn parts_of(effect: &Effect) -> u32 {
+    match effect {
+        Effect::WriteHome { .. } => 3,
+        Effect::Spill { .. } => 2,
+        _ => 1,
+    }
+}
 
 /// An effect that has begun.
 #[derive(Debug)]
@@ -29,6 +35,13 @@ pub(super) struct InFlight {
     /// The bytes that a write at home has gathered.
     pub gathered: Vec<u8>,
     pub sync: Option<(LogSync, JournalSync)>,
+}
+
+impl InFlight {
+    /// Whether it was carried out, or at least begun.
+    pub fn is_performed(&self) -> bool {
+        self.result.is_some()
+    }
 }
 
 /// How long effects of a kind take, ns: at least and at most.
@@ -127,12 +140,11 @@ impl<M: Subject> World<M> {
         let inline = matches!(effect, Effect::Journal { .. } | Effect::RotateJournal { .. });
         let end = self.end_of(&effect);
         let happens = failure.is_none() || self.chance.chance(500);
-        let is_write = matches!(effect, Effect::WriteHome { .. });
+        let parts = parts_of(&effect);
         self.in_flight.insert(token, InFlight { effect, result: None, failure, happens, gathered: Vec::new(), sync });
         if inline {
             self.perform(token, 0)?;
         } else {
-            let parts = if is_write { HOME_WRITE_PARTS } else { 1 };
             let mut start = self.now;
             for part in 0..parts {
                 start = start + self.delays.below(end.since_ns(start).max(1));

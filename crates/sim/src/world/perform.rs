@@ -29,6 +29,14 @@ impl<M: Subject> World<M> {
         if in_flight.failure.is_none() || in_flight.happens {
             let result = match in_flight.effect.clone() {
                 Effect::WriteHome { .. } => self.write_home(&mut in_flight, part),
+                Effect::Spill { from, offset, len, .. } if part == 0 => {
+                    in_flight.gathered = self.log.read(LogRange { slot: Slot::Memory(from), offset, len }).to_vec();
+                    Ok(Outcome::Done)
+                }
+                Effect::Spill { to, offset, len, .. } => {
+                    self.log.write(LogRange { slot: Slot::Ssd(to), offset, len }, &in_flight.gathered);
+                    Ok(Outcome::Done)
+                }
                 Effect::Journal { position, record, .. } => {
                     let appended = self.journal.append(position, record);
                     self.require(Property::Contract, appended)?;
@@ -82,11 +90,6 @@ impl<M: Subject> World<M> {
                 let bytes = self.log.read(*from).to_vec();
                 self.log.write(*to, &bytes);
                 Ok(Outcome::Checksums(vec![crc32c::crc32c(&bytes)]))
-            }
-            Effect::Spill { from, to, offset, len, .. } => {
-                let bytes = self.log.read(LogRange { slot: Slot::Memory(*from), offset: *offset, len: *len }).to_vec();
-                self.log.write(LogRange { slot: Slot::Ssd(*to), offset: *offset, len: *len }, &bytes);
-                Ok(Outcome::Done)
             }
             effect => self.perform_at_home(effect),
         }

@@ -43,10 +43,9 @@ pub(crate) struct Engine {
 /// What the buffer at `path` says of itself, whatever is running.
 pub(crate) fn read_superblock(buffer: &Path) -> Result<Superblock, Error> {
     Superblock::read(&buffer.join("superblock")).map_err(|error| match error {
-        SuperblockError::Missing(_) => Error::Buffer {
-            buffer: buffer.into(),
-            reason: "it is not there, or holds no buffer; name the directory that a run has kept".into(),
-        },
+        SuperblockError::Missing(_) => {
+            Error::Buffer { buffer: buffer.into(), reason: "it holds no buffer; name the directory that a run has kept".into() }
+        }
         SuperblockError::Io { .. } => Error::Buffer { buffer: buffer.into(), reason: error.to_string() },
         _ => Error::Damaged { buffer: buffer.into(), reason: error.to_string() },
     })

@@ -22,8 +22,7 @@ pub(crate) enum PlaceError {
     Mount { path: PathBuf, reason: String },
     #[error("the buffer directory {} cannot be used: {reason}", .path.display())]
     Buffer { path: PathBuf, reason: String },
-    #[error("{} and {} must not lie within each other: {inner_role} {} is inside {outer_role} {}; choose another {inner_role}",
-        .outer_role, .inner_role, .inner.display(), .outer.display())]
+    #[error("{inner_role} {} is inside {outer_role} {}: neither may lie within the other; choose another place for one of them", .inner.display(), .outer.display())]
     Nested { outer_role: &'static str, outer: PathBuf, inner_role: &'static str, inner: PathBuf },
     #[error("the memory file cannot lie in {}: {reason}; name a directory that can be written with --memory-dir", .path.display())]
     Memory { path: PathBuf, reason: String },

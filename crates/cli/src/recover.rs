@@ -12,7 +12,7 @@ use crate::drain::{self, End};
 use crate::engine::{self, Engine, Plan};
 use crate::error::{Error, Exit};
 use crate::mounts;
-use crate::places::{self, Content, Place};
+use crate::places::{self, Place};
 use crate::registry::{self, Tag};
 use crate::session;
 use crate::signals::Events;
@@ -44,9 +44,6 @@ impl Left {
                 quoted(&buffer)
             );
             return Err(Error::Buffer { buffer, reason });
-        }
-        if places::content(&buffer)? == Content::Nothing {
-            return Err(Error::Buffer { buffer, reason: "it holds no buffer; name the directory that a run has kept".into() });
         }
         let superblock = engine::read_superblock(&buffer)?;
         Ok(Left { buffer, superblock, tag })

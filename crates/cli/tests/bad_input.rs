@@ -195,7 +195,9 @@ fn a_buffer_that_is_none() {
     std::fs::create_dir(place.path().join("empty")).expect("a directory");
     place.refuses(&["recover", "--buffer", "absent"], BUFFER, &["absent"]);
     place.refuses(&["recover", "--buffer", "empty"], BUFFER, &["empty", "no buffer"]);
+    std::fs::write(place.path().join("home/file"), "x").expect("a file");
     place.refuses(&["recover", "--buffer", "home"], BUFFER, &["home", "no buffer"]);
+    std::fs::remove_file(place.path().join("home/file")).expect("the file is there");
     let damaged = place.path().join("damaged");
     std::fs::create_dir(&damaged).expect("a directory");
     for content in [&b"garbage that is no superblock at all"[..], b"", b"FOREBAY\n", b"FOREBAY\n\xff\xff\xff\xff\0\0\0\0\0\0\0\0"] {

@@ -3,6 +3,21 @@
 //! Pieces never overlap. Where two writes meet, the newer [`Lsn`] wins, whatever the order of arrival, and the older piece is trimmed
 //! or split (S-10). The map is ordered by file offset, so that a flush is a walk in file order (S-11). Neighbours that are one piece
 //! in truth (adjacent in the file and in the log, same write, same state) are always stored as one.
+//!
+//! The paper keeps an AVL tree; the store behind the map keeps leaves of up to 126 pieces in an ordered map, which was measured against an ordered map
+//! of single pieces with a set of the dirty ones (`cargo bench -p forebay-core`, processor time on a busy machine of two cores, medians
+//! of five runs, ns an operation):
+//!
+//! | with 10^6 pieces         | map of pieces | leaves |
+//! |--------------------------|---------------|--------|
+//! | insert, ascending        | 1132          | 135    |
+//! | insert, shuffled         | 2431          | 1029   |
+//! | overwrite a whole piece  | 4007          | 1185   |
+//! | look up                  | 1122          | 1083   |
+//! | walk in order, a piece   | 42            | 13     |
+//! | flush, a piece           | 726           | 109    |
+//! | memory, bytes a piece    | 80 to 101     | 33 to 49 |
+//! | memory, file of one piece, bytes | 640   | 256    |
 
 mod leaf;
 mod pieces;
@@ -236,6 +251,32 @@ mod tests {
         assert_eq!(map.iter().collect::<Vec<_>>(), [p(0, 4, 1), p(4, 2, 2), tail]);
         assert_eq!((removed, refused), (vec![Piece { segment_offset: 1004, ..p(4, 2, 1) }], vec![]));
         assert_eq!((map.bytes(), map.dirty_bytes()), (10, 10));
+    }
+
+    /// S-11: after [0, 10) and then [4, 6), a flush takes the dirty pieces in file order and finds the newer bytes in the middle; what
+    /// is written while it runs stays dirty.
+    #[test]
+    fn flush_walks_dirty_pieces_in_file_order() {
+        let mut map = map(&[p(20, 10, 3), p(0, 10, 1), p(4, 2, 2)]);
+        let mut flushed = vec![];
+        while let Some(dirty) = map.first_dirty(flushed.last().map_or(0, Piece::end)) {
+            flushed.push(dirty);
+        }
+        assert_eq!(flushed.iter().map(|p| (p.offset, p.len, p.lsn.0)).collect::<Vec<_>>(), [(0, 4, 1), (4, 2, 2), (6, 4, 1), (20, 10, 3)]);
+        map.insert(p(8, 4, 4), &mut vec![], &mut vec![]);
+        assert_eq!(map.mark_clean(0..30, Lsn(3)), 18);
+        assert_eq!(map.first_dirty(0), Some(p(8, 4, 4)));
+        assert_eq!((map.bytes(), map.dirty_bytes()), (22, 4));
+    }
+
+    /// A copy that the cleaner made moves what still stands at its source, and not what was written since.
+    #[test]
+    fn relocation_moves_only_what_was_copied() {
+        let mut map = map(&[p(0, 10, 1), p(4, 2, 2)]);
+        assert_eq!(map.relocate(0..10, Lsn(1), SegmentId(1), 1000, SegmentId(9), 0), 8);
+        let places = map.iter().map(|p| (p.offset, p.len, p.segment.0, p.segment_offset)).collect::<Vec<_>>();
+        assert_eq!(places, [(0, 4, 9, 0), (4, 2, 1, 2000), (6, 4, 9, 6)]);
+        assert_eq!(map.relocate(0..10, Lsn(1), SegmentId(1), 1000, SegmentId(8), 0), 0, "nothing stands there any more");
     }
 
     /// S-10 with the two writes arriving in the other order: history, not arrival, decides.

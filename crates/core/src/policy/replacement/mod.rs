@@ -79,6 +79,8 @@ pub fn new(kind: ReplacementKind, capacity_chunks: u64) -> Box<dyn Replacement> 
 mod tests {
     use super::*;
     use crate::id::Ino;
+    use alloc::collections::BTreeSet;
+    use alloc::string::String;
 
     fn chunk(letter: char) -> ChunkId {
         ChunkId { ino: Ino(1), index: letter as u64 }
@@ -87,7 +89,7 @@ mod tests {
     /// Hits of a reference string in a buffer of `slots` chunks.
     fn hits(kind: ReplacementKind, string: &str, slots: usize) -> usize {
         let mut policy = new(kind, slots as u64);
-        let mut resident = alloc::collections::BTreeSet::new();
+        let mut resident = BTreeSet::new();
         let mut hits = 0;
         for chunk in string.chars().map(chunk) {
             if resident.contains(&chunk) {
@@ -121,5 +123,77 @@ mod tests {
         assert_eq!(classic_hits(&loop_of_four, 3), [0, 0, 0, 0]);
         let pollution = alloc::format!("{}{}", "A".repeat(6), "BCDE".repeat(6));
         assert_eq!(classic_hits(&pollution, 4), [25, 25, 5, 10]);
+    }
+
+    /// The victims of a workload with 6 slots: a hot set that changes slowly, scans, a loop. A change of a policy's way has to be seen
+    /// and meant.
+    #[test]
+    fn trajectories() {
+        let string = "ABABABC DEFGHI ACAB JKLMNOP DBDD QRSTUVWX DJDAB EFGHEFGHIJ ACBD";
+        let victims = |kind| {
+            let mut policy = new(kind, 6);
+            let mut resident = BTreeSet::new();
+            let mut victims = String::new();
+            for letter in string.chars().filter(|letter| *letter != ' ') {
+                if !resident.contains(&letter) && resident.len() == 6 {
+                    let victim = evict(&mut *policy);
+                    resident.remove(&victim);
+                    victims.push(victim);
+                }
+                if resident.insert(letter) { policy.on_insert(chunk(letter)) } else { policy.on_access(chunk(letter)) }
+            }
+            victims
+        };
+        assert_eq!(victims(ReplacementKind::Fifo), "ABCDEFGHIACBJKLMNOPDBQRSTUVWXDJABEFGH");
+        assert_eq!(victims(ReplacementKind::Lru), "ABCDEFGHICABJKLMNOPBDQRSTUVWXJDABEFGH");
+        assert_eq!(victims(ReplacementKind::Lfu), "CDEFGHICJKLMNOPQRSTUVWXJEFGHEFGH");
+        assert_eq!(victims(ReplacementKind::Lfuda), "CDEFGHICJKLMNOPQRSADTUVWXJADEFGH");
+        assert_eq!(victims(ReplacementKind::S3Fifo), "CDEFGHIJKLMNOPQRSTUVWXJEFGHCEFIG");
+        assert_eq!(victims(ReplacementKind::Sieve), "CDEFGHICJKLMNOPQRSTUVWXJEFGHEFGH");
+    }
+
+    fn insert_all(policy: &mut dyn Replacement, letters: &str) {
+        letters.chars().for_each(|letter| policy.on_insert(chunk(letter)));
+    }
+
+    fn evict(policy: &mut dyn Replacement) -> char {
+        let victim = policy.victim(&mut |_| true).expect("every chunk is evictable");
+        policy.on_evict(victim);
+        char::from(victim.index as u8)
+    }
+
+    /// Worked by hand: the small queue lets go what was used once more, keeps what was used twice more, and a ghost comes back to stay.
+    #[test]
+    fn s3_fifo_by_hand() {
+        let mut policy = S3Fifo::new(10);
+        insert_all(&mut policy, "ABCDEFGHIJ");
+        assert_eq!(evict(&mut policy), 'A', "the oldest, never used again; its ghost stays");
+        insert_all(&mut policy, "A");
+        [chunk('B'), chunk('C'), chunk('C')].into_iter().for_each(|c| policy.on_access(c));
+        assert_eq!(evict(&mut policy), 'B', "one more use is too little");
+        assert_eq!(evict(&mut policy), 'D', "C was used twice and moves to the main queue, where A is");
+        for gone in "EFGHIJ".chars() {
+            assert_eq!(evict(&mut policy), gone);
+        }
+        policy.on_access(chunk('A'));
+        assert_eq!(evict(&mut policy), 'C', "A goes round once more");
+        assert_eq!(evict(&mut policy), 'A');
+        assert!(policy.is_empty() && policy.victim(&mut |_| true).is_none());
+    }
+
+    /// Worked by hand: the hand takes marks off, stays where it took a chunk, and begins again at the oldest.
+    #[test]
+    fn sieve_by_hand() {
+        let mut policy = Sieve::new();
+        insert_all(&mut policy, "ABCD");
+        [chunk('A'), chunk('C')].into_iter().for_each(|c| policy.on_access(c));
+        assert_eq!(evict(&mut policy), 'B', "A loses its mark");
+        insert_all(&mut policy, "E");
+        assert_eq!(evict(&mut policy), 'D', "C loses its mark");
+        policy.on_access(chunk('E'));
+        insert_all(&mut policy, "F");
+        assert_eq!(evict(&mut policy), 'F', "E loses its mark");
+        assert_eq!(evict(&mut policy), 'A', "the hand is past the newest and begins again");
+        assert_eq!([evict(&mut policy), evict(&mut policy)], ['C', 'E']);
     }
 }

@@ -40,6 +40,8 @@ const GENERATION: Generation = Generation(0);
 pub(crate) struct Filesystem<T: Transport> {
     client: Client<T>,
     kernel_write_back: bool,
+    /// The longest write that the server takes.
+    write_bytes_max: u32,
     /// The kernel itself asks for a sync after a write to a file that was opened with `O_SYNC` or `O_DSYNC`.
     kernel_syncs: bool,
     /// Space for the answers to reads; at most one for each thread.
@@ -76,8 +78,8 @@ fn has(flags: OpenFlags, flag: OFlags) -> bool {
 }
 
 impl<T: Transport> Filesystem<T> {
-    pub(crate) fn new(client: Client<T>, kernel_write_back: bool) -> Filesystem<T> {
-        Filesystem { client, kernel_write_back, kernel_syncs: false, buffers: Mutex::default() }
+    pub(crate) fn new(client: Client<T>, kernel_write_back: bool, write_bytes_max: u32) -> Filesystem<T> {
+        Filesystem { client, kernel_write_back, write_bytes_max, kernel_syncs: false, buffers: Mutex::default() }
     }
 
     /// Fills a directory reply from `offset` on; offsets 0 and 1 are `.` and `..`, the others the server's entries.
@@ -116,7 +118,7 @@ impl<T: Transport + 'static> fuser::Filesystem for Filesystem<T> {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "this kernel has no write-back cache for FUSE"));
         }
         self.kernel_syncs = config.kernel_abi() >= KERNEL_SYNCS_SINCE;
-        let _ = config.set_max_write(WRITE_BYTES_MAX);
+        let _ = config.set_max_write(self.write_bytes_max.min(WRITE_BYTES_MAX));
         let _ = config.set_max_background(BACKGROUND_MAX);
         if let Err(most) = config.set_max_readahead(WRITE_BYTES_MAX) {
             let _ = config.set_max_readahead(most);

@@ -37,6 +37,8 @@ pub struct MountOptions {
     pub allow_other: bool,
     /// Let the kernel keep written bytes back: faster small writes, and a weaker promise (kept from fsync or close on).
     pub kernel_write_back: bool,
+    /// The longest write that the server takes in one call, bytes; the kernel divides longer ones.
+    pub write_bytes_max: u32,
     /// Threads that serve the kernel; each may be blocked in a call. At least 1.
     pub threads: usize,
     /// What `mount` and `df` show as the source.
@@ -138,7 +140,7 @@ pub fn mount<T: Transport + 'static>(client: Client<T>, options: MountOptions) -
     config.n_threads = Some(options.threads.max(1));
     // Who may come in is the kernel's to check: it knows the mount's options.
     let acl = fuser::SessionACL::All;
-    let filesystem = Filesystem::new(client, options.kernel_write_back);
+    let filesystem = Filesystem::new(client, options.kernel_write_back, options.write_bytes_max);
     let session = fuser::Session::from_fd(filesystem, device, acl, config).map_err(|error| {
         *mounted.session.ended.lock() = true;
         let _ = unmount::detach(&mountpoint);

@@ -96,7 +96,9 @@ impl Engine {
 
     /// Mounts the instance.
     pub(crate) fn mount(&self, point: &Path, allow_other: bool, kernel_write_back: bool, threads: usize) -> Result<(), Error> {
-        let options = MountOptions { mountpoint: point.into(), allow_other, kernel_write_back, threads, source: "forebay".into() };
+        let write_bytes_max = self.gate.instance.write_bytes_max();
+        let source = "forebay".into();
+        let options = MountOptions { mountpoint: point.into(), allow_other, kernel_write_back, write_bytes_max, threads, source };
         let mounted =
             forebay_fuse::mount(Client::new(self.gate.clone()), options).map_err(|error| Error::Unavailable(error.to_string()))?;
         *self.mounted.lock() = Some(mounted);

@@ -99,6 +99,11 @@ impl Instance {
         self.driver.inspect(Node::status)
     }
 
+    /// The longest write that is taken in one call, bytes: a longer one gets `EINVAL`.
+    pub fn write_bytes_max(&self) -> u32 {
+        self.driver.inspect(|node| node.config().segment_bytes)
+    }
+
     /// Brings everything home and compares it there; gives what could not be brought. A shutdown ends it with a failure.
     pub fn drain(&self) -> Vec<DrainFailure> {
         let failed = |errno| vec![DrainFailure { path: HomePath::default(), errno, step: DrainStep::Write }];

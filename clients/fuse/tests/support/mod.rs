@@ -246,7 +246,14 @@ pub fn can_mount() -> bool {
 
 /// Options for a mount at `path`.
 pub fn options(path: &Path) -> MountOptions {
-    MountOptions { mountpoint: path.into(), allow_other: false, kernel_write_back: false, threads: 4, source: "forebay:/a, b".into() }
+    MountOptions {
+        mountpoint: path.into(),
+        allow_other: false,
+        kernel_write_back: false,
+        write_bytes_max: 1 << 20,
+        threads: 4,
+        source: "forebay:/a, b".into(),
+    }
 }
 
 /// Mounts a server of this kind.

@@ -329,7 +329,7 @@ impl Node {
         }
         if self.reads.get(&call).is_some_and(|r| r.waiting == 0) {
             // Either everything came from fetches that are ready, or none may start now.
-            if self.fetches_in_flight >= FETCHES_MAX || self.home.is_barred() {
+            if self.fetches_in_flight >= FETCHES_MAX || !self.is_path_at_rest(ino) {
                 self.read_waiters.push_back(call);
             } else {
                 self.continue_read(call);
@@ -366,7 +366,7 @@ impl Node {
                 self.drop_fetch(ino, id);
             }
         }
-        if self.fetches_in_flight >= FETCHES_MAX || self.home.is_barred() {
+        if self.fetches_in_flight >= FETCHES_MAX || !self.is_path_at_rest(ino) {
             return false;
         }
         let wanted = unit.start..unit.end.min(home_valid);

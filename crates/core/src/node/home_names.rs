@@ -85,6 +85,12 @@ impl Node {
         if takes_name && !is_dir && !self.is_file_at_rest(ino) {
             return false;
         }
+        if let SlotAction::Move { to, .. } = &action {
+            // Nothing may be under way to what the rename replaces: it would reach what stands there then.
+            if self.names.slot(to.0, &to.1).home.is_some_and(|replaced| !self.is_file_at_rest(replaced)) {
+                return false;
+            }
+        }
         let is_dir_move = moves && is_dir;
         if is_dir_move {
             // Every path below it changes: nothing else may use a path meanwhile.
@@ -185,8 +191,9 @@ impl Node {
             inode.busy = false;
         }
         if job.is_dir_move {
-            self.unbar();
+            self.home.barred = false;
         }
+        self.resume_home_users();
     }
 
     /// The change is durable at home.

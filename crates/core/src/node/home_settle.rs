@@ -184,7 +184,16 @@ pub(super) enum Look {
 impl Node {
     pub(super) fn bring_home(&mut self) {
         self.queue_noted();
+        // What a directory's rename waited for has ended: it goes first, if it is still wanted.
+        let was_barred = self.home.barred && self.home.is_quiet();
+        if was_barred {
+            self.home.barred = false;
+            self.home.scan_from = Some(0);
+        }
         self.start_changes();
+        if was_barred && !self.home.barred {
+            self.resume_home_users();
+        }
         self.start_compares();
         self.start_wanted_chunks();
         self.start_files();
@@ -361,6 +370,16 @@ impl Node {
     /// Ends the time in which nothing may start.
     pub(super) fn unbar(&mut self) {
         self.home.barred = false;
+        self.resume_home_users();
+    }
+
+    /// Whether the inode's path may be used at home: neither it nor any directory is on the move.
+    pub(super) fn is_path_at_rest(&self, ino: Ino) -> bool {
+        !self.home.barred && self.names.inodes.get(&ino).is_none_or(|i| !i.busy)
+    }
+
+    /// A path has come to rest: what waited for that goes on.
+    pub(super) fn resume_home_users(&mut self) {
         for need in core::mem::take(&mut self.home.asks_deferred) {
             let (Need::Dir(ino) | Need::Attr(ino) | Need::Target(ino)) = need;
             if !self.ask(need, ino) {

@@ -282,9 +282,9 @@ impl Node {
         }
     }
 
-    /// Asks home for something. Waits while a directory is renamed there: paths are in motion.
+    /// Asks home for something. Waits while the path is in motion.
     fn ask(&mut self, need: Need, ino: Ino) -> bool {
-        if self.home.is_barred() {
+        if !self.is_path_at_rest(ino) {
             self.home.asks_deferred.push(need);
             return true;
         }

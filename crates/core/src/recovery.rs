@@ -289,7 +289,7 @@ impl Replay {
         let node = &mut self.node;
         let inos = node.io.files.keys().copied().collect::<Vec<_>>();
         for ino in inos {
-            let dead = node.names.inode(ino).is_ok_and(|i| i.links.is_empty() && ino != Ino::ROOT) || node.names.inode(ino).is_err();
+            let dead = node.names.inode(ino).is_ok_and(|i| !i.has_name() && ino != Ino::ROOT) || node.names.inode(ino).is_err();
             let useless = match node.io.files.get(&ino) {
                 _ if dead => Vec::from([0..u64::MAX]),
                 Some(file) => file.extents.iter().filter(|p| !p.dirty).map(|p| p.offset..p.end()).collect(),

@@ -508,10 +508,30 @@ impl Inode {
         }
     }
 
+    /// Home has names of it that no listing has shown yet: its other hard links.
+    pub(crate) fn has_hidden_names(&self) -> bool {
+        self.links.is_empty() && self.dir.is_none() && self.attr_loaded && self.attr.nlink > 0
+    }
+
+    /// It has a name, shown or not.
+    pub(crate) fn has_name(&self) -> bool {
+        !self.links.is_empty() || self.has_hidden_names()
+    }
+
     /// The application can reach it, by a name or an open handle.
     pub(crate) fn is_reachable(&self) -> bool {
-        !self.links.is_empty() || self.opens > 0
+        self.has_name() || self.opens > 0
     }
+
+    /// A file without a name that somebody has open.
+    pub(crate) fn is_orphan(&self) -> bool {
+        self.links.is_empty() && self.opens > 0 && self.attr.kind == Kind::File
+    }
+}
+
+/// The name in home's root under which a file stands that has lost its last name and is still open.
+pub(crate) fn orphan_name(ino: Ino) -> Name {
+    Name::new(alloc::format!(".forebay-orphan-{}", ino.0).as_bytes())
 }
 
 /// Checks a name's length and form.

@@ -1,6 +1,6 @@
 //! What to do at home about one divergent name.
 
-use super::{Namespace, Slot};
+use super::{Namespace, Slot, orphan_name};
 use crate::id::{Ino, Name};
 
 /// The next change at home for one name. Each involves only names and inodes that no other change in flight involves.
@@ -52,6 +52,17 @@ impl Namespace {
             return SlotAction::Blocked;
         }
         let inode = &self.inodes[&old];
+        if inode.is_orphan() {
+            // Who has it open goes on using it: it steps aside until the last close.
+            let aside = (Ino::ROOT, orphan_name(old));
+            if (parent, name) == (aside.0, &aside.1) || self.slot(aside.0, &aside.1).busy {
+                return SlotAction::Blocked;
+            }
+            if !inode.home_names.contains(&aside) {
+                return SlotAction::Move { ino: old, from: (parent, name.clone()), to: aside };
+            }
+            return SlotAction::Remove { ino: old };
+        }
         if inode.links.is_empty() {
             // A file that comes from elsewhere at home replaces the dead one in one step.
             if let Some(ino) = current {
@@ -99,10 +110,11 @@ impl Namespace {
         SlotAction::Move { ino, from: from.clone(), to: (parent, name.clone()) }
     }
 
-    /// rename(2) can put `ino` over `dead`: neither is a directory (one is removed first: it may still have names at home), and nobody
-    /// reads the dead one (it is removed first too, and kept open).
+    /// rename(2) can put `ino` over `dead`: neither is a directory (one is removed first: it may still have names at home), and nobody needs
+    /// the dead one, by an open handle or another name.
     fn can_replace(&self, ino: Ino, dead: Ino) -> bool {
-        self.inodes[&ino].dir.is_none() && self.inodes[&dead].dir.is_none() && self.inodes[&dead].opens == 0
+        let dead = &self.inodes[&dead];
+        self.inodes[&ino].dir.is_none() && dead.dir.is_none() && !dead.is_reachable()
     }
 
     /// Whether, at home, directory `ino` is `ancestor` or lies below it.

@@ -372,8 +372,13 @@ impl Node {
         let wanted = unit.start..unit.end.min(home_valid);
         let gaps = self.home_gaps(ino, &wanted, home_valid);
         let range = gaps.first().map_or(at, |g| g.start)..gaps.last().map_or(end, |g| g.end);
-        // An unlinked file has no path any more: the host kept it open under its number.
-        let path = self.names.home_path(ino).unwrap_or_default();
+        let Some(path) = self.names.home_path(ino) else {
+            // Only what home has is fetched, so it has a name there, if need be one of ours.
+            if let Some(read) = self.reads.get_mut(&call) {
+                read.failed = Some(Errno::EIO);
+            }
+            return false;
+        };
         let id = self.next_fetch;
         self.next_fetch += 1;
         self.fetches_in_flight += 1;

@@ -56,7 +56,7 @@ impl Node {
         };
         let is_file = inode.attr.kind == Kind::File;
         let size = inode.attr.size;
-        if inode.links.is_empty() {
+        if !inode.has_name() {
             return Look::Finished;
         }
         if inode.home_names.is_empty() || inode.busy {
@@ -439,8 +439,12 @@ impl Node {
             return self.io.files[&ino].writes.is_empty();
         }
         let ready = self.names.inodes.get(&ino).is_some_and(|i| !i.home_names.is_empty() && !i.busy);
+        if !ready {
+            self.make_orphan_at_home(ino);
+            return false;
+        }
         let file = self.file(ino);
-        if !ready || file.cutting {
+        if file.cutting {
             return false;
         }
         if self.rests(&Subject::Data(ino)).is_some() {

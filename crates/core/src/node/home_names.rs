@@ -8,7 +8,7 @@ use crate::attr::Kind;
 use crate::effect::{Effect, HomeChange, Outcome};
 use crate::errno::Errno;
 use crate::id::{HomePath, Ino, Name};
-use crate::master::SlotAction;
+use crate::master::{SlotAction, orphan_name};
 use crate::message::DrainStep;
 use crate::record::Record;
 
@@ -91,6 +91,12 @@ impl Node {
                 return false;
             }
         }
+        let removes = matches!(action, SlotAction::Remove { .. });
+        if removes && self.names.inodes[&ino].has_hidden_names() && self.is_unsettled(ino) {
+            // The file lives on under names that nobody has seen: its bytes go home while this one still leads to it.
+            self.home.note_dirty(ino);
+            return false;
+        }
         let is_dir_move = moves && is_dir;
         if is_dir_move {
             // Every path below it changes: nothing else may use a path meanwhile.
@@ -108,6 +114,12 @@ impl Node {
             }
             return false;
         };
+        let aside = orphan_name(ino);
+        if slots.iter().any(|(parent, name, to)| *parent == Ino::ROOT && *name == aside && to.is_some()) {
+            // Should we not live to see it done, the name is removed by the next recovery.
+            self.ensure_journaled(ino);
+            self.record(Record::HomeEntry { parent: Ino::ROOT, name: aside, ino: Some(ino) });
+        }
         let directories = slots.iter().filter_map(|(parent, _, _)| self.names.home_path(*parent)).collect();
         for (parent, name, _) in &slots {
             self.names.set_busy(*parent, name, true);
@@ -121,6 +133,23 @@ impl Node {
         let token = self.expect(Pending::Change(ChangeJob { ino, slots, is_dir_move, is_removal, directories }));
         self.emit(Effect::ChangeHome { token, change });
         true
+    }
+
+    /// Something of the file is not home yet.
+    fn is_unsettled(&self, ino: Ino) -> bool {
+        let size = self.names.inodes.get(&ino).map_or(0, |i| i.attr.size);
+        let data = |f: &crate::io_node::FileData| f.extents.dirty_bytes() > 0 || !f.is_quiet() || f.home_junk || f.home_end != size;
+        self.names.attr_dirty.contains(&ino) || self.io.files.get(&ino).is_some_and(|f| f.home_known && data(f))
+    }
+
+    /// Puts a file that has no name and is still open under a name of ours at home, so that its bytes can be swapped out.
+    pub(super) fn make_orphan_at_home(&mut self, ino: Ino) {
+        let name = orphan_name(ino);
+        let wanted = self.names.inodes.get(&ino).is_some_and(|i| i.is_orphan() && i.home_names.is_empty() && !i.busy);
+        let free = !self.names.slot(Ino::ROOT, &name).busy && self.home.changes_in_flight < self.config.home_changes_max;
+        if wanted && free && self.rests(&Subject::Name(Ino::ROOT, name.clone())).is_none() {
+            self.start_change(Ino::ROOT, name, SlotAction::Make { ino });
+        }
     }
 
     /// Nothing of the file is under way at home, so that its name may be taken from it.
@@ -149,8 +178,7 @@ impl Node {
                 let inode = &self.names.inodes[ino];
                 let change = match inode.attr.kind {
                     Kind::Directory => HomeChange::RemoveDir { path },
-                    // Who still has it open goes on reading what only home has.
-                    _ => HomeChange::Unlink { path, keep: (inode.opens > 0 && inode.home_names.len() == 1).then_some(*ino) },
+                    _ => HomeChange::Unlink { path, keep: None },
                 };
                 (change, Vec::from([here(None)]))
             }

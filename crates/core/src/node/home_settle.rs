@@ -426,12 +426,16 @@ impl Node {
     fn drain_failures(&self) -> Vec<DrainFailure> {
         let mut failures = self.troubles(FAILURES_MAX);
         // What has no name any more does not go home.
-        let has_name = |ino: &Ino| self.names.inodes.get(ino).is_some_and(|i| !i.links.is_empty());
+        let has_name = |ino: &Ino| self.names.inodes.get(ino).is_some_and(|i| i.has_name());
         let mut left = self.io.files.iter().filter(|(ino, f)| f.extents.dirty_bytes() > 0 && has_name(ino));
         let file = left.next().map(|(ino, _)| *ino);
-        if failures.is_empty() && (file.is_some() || !self.names.divergent.is_empty()) {
+        // A file that is open without a name waits at home for its last close.
+        let orphan = |ino: Ino| self.names.inodes.get(&ino).is_some_and(|i| i.is_orphan());
+        let mut names = self.names.divergent.values().filter(|(parent, name, _)| !self.names.slot(*parent, name).home.is_some_and(orphan));
+        let name = names.next();
+        if failures.is_empty() && (file.is_some() || name.is_some()) {
             // Nothing failed and yet something is left: that must not pass for success.
-            let name = self.names.divergent.values().next().and_then(|(parent, name, _)| self.current_child(*parent, name));
+            let name = name.and_then(|(parent, name, _)| self.current_child(*parent, name));
             let file = file.and_then(|ino| self.names.current_path(ino));
             failures.push(DrainFailure { path: name.or(file).unwrap_or_default(), errno: Errno::EBUSY, step: DrainStep::Name });
         }

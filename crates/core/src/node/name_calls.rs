@@ -118,6 +118,10 @@ impl Node {
             inode.opens = inode.opens.saturating_sub(1);
         }
         self.drop_if_unreachable(ino);
+        if self.names.inodes.get(&ino).is_some_and(|i| !i.is_reachable() && !i.home_names.is_empty()) {
+            // It stood aside at home for this handle; now its name there can go.
+            self.stir_home();
+        }
         Reply::Done
     }
 

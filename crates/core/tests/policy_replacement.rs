@@ -158,7 +158,7 @@ impl NaiveS3Fifo {
     fn chunks(&self) -> usize {
         self.small.len() + self.main.len()
     }
-    fn from_small(&mut self, main_max: usize, evictable: &dyn Fn(u64) -> bool) -> Option<u64> {
+    fn small_victim(&mut self, main_max: usize, evictable: &dyn Fn(u64) -> bool) -> Option<u64> {
         let mut at = 0;
         while at < self.small.len() && self.main.len() <= main_max {
             let (chunk, uses) = self.small[at];
@@ -173,7 +173,7 @@ impl NaiveS3Fifo {
         }
         None
     }
-    fn from_main(&mut self, evictable: &dyn Fn(u64) -> bool) -> Option<u64> {
+    fn main_victim(&mut self, evictable: &dyn Fn(u64) -> bool) -> Option<u64> {
         let mut at = 0;
         while at < self.main.len() {
             let (chunk, uses) = self.main[at];
@@ -214,8 +214,8 @@ impl Model for NaiveS3Fifo {
     fn victim(&mut self, evictable: &dyn Fn(u64) -> bool) -> Option<u64> {
         let small_share = (self.chunks() / 10).max(1);
         let main_max = self.chunks().saturating_sub(small_share);
-        let first = if self.small.len() >= small_share { self.from_small(main_max, evictable) } else { None };
-        first.or_else(|| self.from_main(evictable)).or_else(|| self.from_small(usize::MAX, evictable))
+        let first = if self.small.len() >= small_share { self.small_victim(main_max, evictable) } else { None };
+        first.or_else(|| self.main_victim(evictable)).or_else(|| self.small_victim(usize::MAX, evictable))
     }
 }
 

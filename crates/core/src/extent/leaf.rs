@@ -54,7 +54,7 @@ pub(super) struct Leaf {
 
 /// What a change did to a leaf.
 pub(super) struct Change {
-    /// The first or the last piece may have changed, or what stands beside it.
+    /// The first or the last piece changed, or something was put before or behind it.
     pub(super) at_start: bool,
     pub(super) at_end: bool,
     pub(super) pieces_before: usize,
@@ -207,8 +207,8 @@ impl Leaf {
 
     fn change(&self, old: &Range<usize>) -> Change {
         Change {
-            at_start: old.start <= 1,
-            at_end: old.end + 1 >= self.entries.len(),
+            at_start: old.start == 0,
+            at_end: old.end == self.entries.len(),
             pieces_before: self.entries.len(),
             was_dirty: self.is_dirty(),
             removed: Sum::default(),

@@ -160,7 +160,6 @@ impl Pieces {
             self.leaf_mut(key).lengthen_last(&first);
             self.leaf_mut(next).remove_first();
             self.len -= 1;
-            self.note_dirty(next);
         }
         if last.end() > next {
             let leaf = self.drop_leaf(next);
@@ -192,7 +191,13 @@ impl Pieces {
         let (left, right) = match self.leaf_behind(key) {
             Some((next, _)) => (key, next),
             None if key != 0 => (self.leaf_before(key).0, key),
-            None => return,
+            None => {
+                if self.first.len() == 0 {
+                    // A file that is no longer buffered should not keep the memory of when it was.
+                    self.first = Leaf::default();
+                }
+                return;
+            }
         };
         if self.leaf(left).len() + self.leaf(right).len() <= LEAF_PIECES_MAX / 2 {
             let moved = self.drop_leaf(right);

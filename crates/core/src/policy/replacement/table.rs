@@ -39,8 +39,8 @@ impl Table {
     }
 
     /// The slot of this hash that `is_it` says yes to.
-    pub(super) fn find(&self, hash: u32, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
-        self.place_of(hash, |slot| is_it(slot)).map(|place| self.places[place] as u32)
+    pub(super) fn find(&self, hash: u32, is_it: impl FnMut(u32) -> bool) -> Option<u32> {
+        self.place_of(hash, is_it).map(|place| self.places[place] as u32)
     }
 
     /// Adds a slot that is not in the table.

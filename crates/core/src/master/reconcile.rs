@@ -86,7 +86,8 @@ impl Namespace {
                 return SlotAction::Move { ino: old, from: (parent, name.clone()), to: (*to_parent, to_name.clone()) };
             }
         }
-        SlotAction::Blocked
+        // Of several names at home one is enough to hold the file until it can go where it belongs.
+        if inode.home_names.len() > 1 { SlotAction::Remove { ino: old } } else { SlotAction::Blocked }
     }
 
     /// The name is free at home (or will be replaced), and `ino` belongs there.

@@ -32,13 +32,14 @@ impl Node {
     /// Looks through the divergent names for changes that can start.
     pub(super) fn start_changes(&mut self) {
         let urgent = self.is_home_urgent();
+        if self.home.names_due.is_none() && self.home.scan_from.is_none() && self.is_write_back_async() {
+            // A name that no look has come to is due when it has rested, which without a delay is at once.
+            let newest = self.names.divergent.last_key_value().map(|(at, (_, _, since))| (*at, *since + self.config.write_back_delay_ns));
+            self.home.names_due = newest.filter(|(at, due)| *at >= self.home.names_seen || *due > self.now).map(|(_, due)| due);
+        }
         if self.home.names_due.is_some_and(|due| due <= self.now) || (urgent && self.home.names_due.is_some()) {
             self.home.names_due = None;
             self.home.scan_from = Some(0);
-        } else if self.home.names_due.is_none() && self.home.scan_from.is_none() && self.is_write_back_async() {
-            // A name that has come since the last look is due when it has rested.
-            self.home.names_due = self.names.divergent.last_key_value().map(|(_, (_, _, since))| *since + self.config.write_back_delay_ns);
-            self.home.names_due = self.home.names_due.filter(|due| *due > self.now);
         } else if self.home.scan_from.is_none() && !self.home.wanted_chunks.is_empty() {
             // With synchronous write-back names do not become due; but a victim's bytes cannot go home before its name.
             self.home.scan_from = Some(0);
@@ -59,6 +60,7 @@ impl Node {
                 return;
             }
             self.home.scan_from = Some(at + 1);
+            self.home.names_seen = self.home.names_seen.max(at + 1);
             let (parent, name) = (*parent, name.clone());
             match self.rests(&Subject::Name(parent, name.clone())) {
                 None => {

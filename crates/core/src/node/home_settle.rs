@@ -85,6 +85,8 @@ pub(super) struct Home {
     pub scan_from: Option<u64>,
     /// When the next name will have rested.
     pub names_due: Option<Time>,
+    /// Divergent names below this number were looked at.
+    pub names_seen: u64,
     /// The node was recovered: a change may meet its own effect of before the crash.
     pub after_recovery: bool,
     drains: Vec<CallId>,

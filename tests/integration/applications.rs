@@ -121,9 +121,10 @@ fn fio_verifies(size: Size, options: &[&str]) {
         tree
     };
     listing::assert_same(&mask(plain), &mask(home), Times::Set, "names and sizes");
-    // The same checks once more, of the files at home, without Forebay.
+    // The same checks once more, of the files at home, without Forebay. fio cannot repeat the one whose blocks have random sizes.
+    let again_jobs: Vec<_> = FIO_JOBS.iter().filter(|(name, _)| *name != "odd").copied().collect();
     let mut again = std::process::Command::new("sh");
-    again.args(["-ec", &fio(FIO_JOBS, "--verify_only=1")]).current_dir(sandbox.home()).env("OUTSIDE", sandbox.outside());
+    again.args(["-ec", &fio(&again_jobs, "--verify_only=1")]).current_dir(sandbox.home()).env("OUTSIDE", sandbox.outside());
     let again = forebay_tests::process::Process::start(again, &sandbox.outside(), "again");
     again.wait(forebay_tests::process::DEADLINE).expect_code(0);
 }

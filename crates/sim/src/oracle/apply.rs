@@ -8,7 +8,7 @@ use forebay_core::errno::Errno;
 use forebay_core::id::{Ino, Name};
 use forebay_core::message::{RenameMode, Request};
 
-use super::state::{Body, FileData, Inode, ModelIno, State, TimeSpan};
+use super::state::{Body, FileData, Inode, ModelIno, State, TimeSpan, are_alike, merge_times};
 
 /// Longest name.
 const NAME_BYTES_MAX: usize = 255;
@@ -43,6 +43,45 @@ pub enum Expected {
     Anything,
     /// Nothing: in this state the request cannot have been made.
     Impossible,
+}
+
+impl Expected {
+    fn inode(&self) -> Option<&Rc<Inode>> {
+        match self {
+            Expected::Entry(_, inode) | Expected::Attr(_, inode) | Expected::Read { inode, .. } | Expected::Entries { inode, .. } => Some(inode),
+            Expected::DoneOrGone(expected) => expected.inode(),
+            _ => None,
+        }
+    }
+
+    fn inode_mut(&mut self) -> Option<&mut Rc<Inode>> {
+        match self {
+            Expected::Entry(_, inode) | Expected::Attr(_, inode) | Expected::Read { inode, .. } | Expected::Entries { inode, .. } => Some(inode),
+            Expected::DoneOrGone(expected) => expected.inode_mut(),
+            _ => None,
+        }
+    }
+
+    /// Whether the two differ in times at most.
+    pub(super) fn is_like(&self, other: &Expected) -> bool {
+        match (self, other) {
+            (Expected::Entry(a_ino, a), Expected::Entry(b_ino, b)) | (Expected::Attr(a_ino, a), Expected::Attr(b_ino, b)) => {
+                a_ino == b_ino && are_alike(a, b)
+            }
+            // The same request of the same call: only the inode can differ.
+            (Expected::Read { ino: a_ino, inode: a, .. }, Expected::Read { ino: b_ino, inode: b, .. }) => a_ino == b_ino && are_alike(a, b),
+            (Expected::Entries { inode: a, .. }, Expected::Entries { inode: b, .. }) => are_alike(a, b),
+            (Expected::DoneOrGone(a), Expected::DoneOrGone(b)) => a.is_like(b),
+            (a, b) => a == b,
+        }
+    }
+
+    /// Lets every time be one of both.
+    pub(super) fn merge_times(&mut self, other: &Expected) {
+        if let (Some(into), Some(other)) = (self.inode_mut(), other.inode()) {
+            merge_times(into, other);
+        }
+    }
 }
 
 /// A request, with what the oracle must know beside it.
@@ -85,10 +124,11 @@ impl State {
         if gone { Expected::DoneOrGone(Box::new(expected)) } else { expected }
     }
 
-    /// Whether the request is about an inode that has no name and is not open, but known to someone still.
+    /// Whether the request is about an inode that has no name and is no open file, but known to someone still.
     fn is_about_what_is_gone(&self, call: &Call) -> bool {
-        let (Request::GetAttr { ino } | Request::SetAttr { ino, .. } | Request::ReadLink { ino }) = &call.request else { return false };
-        self.resolve(*ino).is_ok_and(|ino| self.inode(ino).nlink == 0 && self.inode(ino).opens == 0)
+        let (Request::GetAttr { ino } | Request::SetAttr { ino, .. } | Request::ReadLink { ino } | Request::OpenDir { ino }) = &call.request else { return false };
+        let counts = |inode: &Inode| inode.nlink == 0 && (inode.opens == 0 || inode.kind != Kind::File);
+        self.resolve(*ino).is_ok_and(|ino| counts(self.inode(ino)))
     }
 
     fn try_apply(&mut self, call: &Call) -> Outcome {
@@ -154,12 +194,21 @@ impl State {
                 }
                 Ok(Expected::Written { offset, len: *len })
             }
-            Request::OpenDir { ino } => Ok(Expected::DirOpened(self.dir(*ino)?)),
+            Request::OpenDir { ino } => {
+                let ino = self.resolve(*ino)?;
+                self.inode(ino).dir().ok_or(Errno::ENOTDIR)?;
+                Ok(Expected::DirOpened(ino))
+            }
             Request::ReadDir { handle, from, max } => {
                 let dir = self.handles.get(handle).ok_or(Errno::ESTALE)?.dir;
                 Ok(Expected::Entries { handle: *handle, from: *from, max: *max, inode: self.inode(dir).clone() })
             }
-            Request::Forget { .. } | Request::ReleaseDir { .. } | Request::Sync { .. } => Ok(Expected::Done),
+            Request::ReleaseDir { handle } => {
+                self.handles.remove(handle);
+                self.collect();
+                Ok(Expected::Done)
+            }
+            Request::Forget { .. } | Request::Sync { .. } => Ok(Expected::Done),
             Request::StatFs | Request::Drain | Request::Status => Ok(Expected::Anything),
         }
     }
@@ -227,8 +276,7 @@ impl State {
         }
         if self.inode(ino).nlink == 0 {
             self.dir(parent)?;
-            check_name(name)?;
-            return Ok(Expected::Error(&[Errno::ENOENT, Errno::ESTALE, Errno::EEXIST]));
+            return Ok(Expected::Error(&[Errno::ENOENT, Errno::ESTALE, Errno::EEXIST, Errno::ENAMETOOLONG]));
         }
         let dir = self.vacant(parent, name)?;
         self.inode_mut(ino).nlink += 1;

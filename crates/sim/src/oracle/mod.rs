@@ -232,10 +232,27 @@ impl Oracle {
     }
 }
 
-/// Adds a world if it is not among them.
+/// Adds a world if it is not among them. Worlds that differ in times only become one: which of two changes of a directory came last
+/// is seldom ever seen, and there are many.
 fn push_new(worlds: &mut Worlds, world: PossibleWorld) {
-    if !worlds.iter().any(|other| **other == world) {
-        worlds.push(Rc::new(world));
+    match worlds.iter_mut().find(|other| other.is_like(&world)) {
+        Some(like) => Rc::make_mut(like).merge_times(&world),
+        None => worlds.push(Rc::new(world)),
+    }
+}
+
+impl PossibleWorld {
+    fn is_like(&self, other: &PossibleWorld) -> bool {
+        self.happened.len() == other.happened.len()
+            && self.happened.iter().zip(&other.happened).all(|((a_call, a), (b_call, b))| a_call == b_call && a.is_like(b))
+            && self.state.is_like(&other.state)
+    }
+
+    fn merge_times(&mut self, other: &PossibleWorld) {
+        self.state.merge_times(&other.state);
+        for (into, other) in self.happened.values_mut().zip(other.happened.values()) {
+            into.merge_times(other);
+        }
     }
 }
 

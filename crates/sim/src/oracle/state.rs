@@ -35,8 +35,15 @@ impl TimeSpan {
 
     /// Either this or the other.
     pub fn or(&self, other: &TimeSpan) -> TimeSpan {
-        let mut spans = self.0.clone();
-        spans.extend(other.0.iter().filter(|span| !self.0.contains(span)));
+        let mut all: Vec<(i64, i64)> = self.0.iter().chain(&other.0).copied().collect();
+        all.sort_unstable();
+        let mut spans: Vec<(i64, i64)> = Vec::new();
+        for (first, last) in all {
+            match spans.last_mut() {
+                Some(before) if first <= before.1 => before.1 = before.1.max(last),
+                _ => spans.push((first, last)),
+            }
+        }
         TimeSpan(spans)
     }
 }
@@ -83,6 +90,12 @@ pub struct Inode {
 }
 
 impl Inode {
+    /// Whether the two differ in their time at most.
+    fn is_like(&self, other: &Inode) -> bool {
+        let plain = |inode: &Inode| (inode.kind, inode.mode, inode.uid, inode.gid, inode.nlink, inode.opens);
+        plain(self) == plain(other) && self.body == other.body
+    }
+
     /// A file's data.
     pub fn file(&self) -> Option<&FileData> {
         match &self.body {
@@ -229,7 +242,8 @@ impl State {
 
     /// Forgets inodes that have no name, no open handle and no reference.
     pub fn collect(&mut self) {
-        let bound: BTreeSet<ModelIno> = self.inos.values().copied().collect();
+        let listed = self.handles.values().map(|handle| handle.dir);
+        let bound: BTreeSet<ModelIno> = self.inos.values().copied().chain(listed).collect();
         self.inodes.retain(|ino, inode| inode.nlink > 0 || inode.opens > 0 || bound.contains(ino));
     }
 
@@ -242,6 +256,12 @@ impl State {
             self.inode_mut(ino).opens = 0;
         }
         self.collect();
+    }
+
+    /// Bytes of files that are open and have no name.
+    pub fn nameless_bytes(&self) -> u64 {
+        let nameless = self.inodes.values().filter(|inode| inode.nlink == 0 && inode.opens > 0);
+        nameless.filter_map(|inode| inode.file()).map(|data| data.size).sum()
     }
 
     /// Calls `each` with every path and inode, the root as the empty path.
@@ -271,6 +291,36 @@ impl State {
         });
         lines.sort();
         lines.join("\n")
+    }
+}
+
+/// Whether two shared inodes differ in their time at most.
+pub(super) fn are_alike(a: &Rc<Inode>, b: &Rc<Inode>) -> bool {
+    Rc::ptr_eq(a, b) || a.is_like(b)
+}
+
+/// Makes the time of an inode that is alike one of both.
+pub(super) fn merge_times(into: &mut Rc<Inode>, other: &Rc<Inode>) {
+    if !Rc::ptr_eq(into, other) && into.mtime != other.mtime {
+        let mtime = into.mtime.or(&other.mtime);
+        Rc::make_mut(into).mtime = mtime;
+    }
+}
+
+impl State {
+    /// Whether the two differ in times at most.
+    pub(super) fn is_like(&self, other: &State) -> bool {
+        self.inodes.len() == other.inodes.len()
+            && self.inos == other.inos
+            && self.handles == other.handles
+            && self.inodes.iter().zip(&other.inodes).all(|((a_ino, a), (b_ino, b))| a_ino == b_ino && are_alike(a, b))
+    }
+
+    /// Lets every time be one of both.
+    pub(super) fn merge_times(&mut self, other: &State) {
+        for (into, other) in self.inodes.values_mut().zip(other.inodes.values()) {
+            merge_times(into, other);
+        }
     }
 }
 

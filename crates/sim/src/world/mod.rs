@@ -80,6 +80,8 @@ pub struct Summary {
     pub passed_ns: u64,
     /// Effects that failed or lied on purpose.
     pub faults: u64,
+    /// Times that files without a name filled the buffer.
+    pub stuck: u64,
 }
 
 /// How home does at the moment.
@@ -181,7 +183,7 @@ impl<M: Subject> World<M> {
             delays: rng.fork(),
             chance: rng.fork(),
             canary,
-            summary: Summary { digest: Digest::default(), answered: 0, crashes: 0, drains: 0, passed_ns: 0, faults: 0 },
+            summary: Summary { digest: Digest::default(), answered: 0, crashes: 0, drains: 0, passed_ns: 0, faults: 0, stuck: 0 },
             events: 0,
             verbose,
             scenario,
@@ -203,8 +205,8 @@ impl<M: Subject> World<M> {
         self.pump()?;
         while self.phase != Phase::Over {
             let Some(((time, _), event)) = self.queue.pop_first() else {
-                let what = self.liveness.deadlock().unwrap_or_else(|| format!("nothing more will happen in {:?}", self.phase));
-                return Err(self.violation(Property::Liveness, what));
+                self.nothing_more_happens()?;
+                continue;
             };
             self.events += 1;
             self.steps += 1;
@@ -225,6 +227,19 @@ impl<M: Subject> World<M> {
         }
         self.summary.passed_ns = self.now.since_ns(Time(START_NS));
         Ok(self.summary)
+    }
+
+    /// Requests are open, and nothing is left that could answer them. Files without a name cannot go home: if they fill the buffer,
+    /// writes wait until one is closed, and here nobody closes one.
+    fn nothing_more_happens(&mut self) -> Result<()> {
+        let config = &self.scenario.config;
+        let capacity = u64::from(config.segments_max) * u64::from(config.segment_bytes);
+        if self.oracle.states().any(|state| state.nameless_bytes() > capacity / 16) {
+            self.summary.stuck += 1;
+            return self.crash_now(false, None);
+        }
+        let what = self.liveness.deadlock().unwrap_or_else(|| format!("nothing more will happen in {:?}", self.phase));
+        Err(self.violation(Property::Liveness, what))
     }
 
     fn happen(&mut self, event: Event) -> Result<()> {

@@ -104,6 +104,7 @@ impl<M: Subject> World<M> {
             }
             Phase::Closing if self.calls.is_empty() && self.clients.iter().all(|client| client.holds_nothing()) => {
                 self.phase = Phase::Draining { drains: 0 };
+                self.queue.retain(|_, event| !matches!(event, Event::Ask(_)));
                 self.schedule(1_000, Event::Ask(client));
             }
             Phase::LastLook(_) => return self.last_look_ends(),

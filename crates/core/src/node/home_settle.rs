@@ -9,11 +9,11 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use super::home_data::{AttrJob, CutJob, TransferJob};
-use super::home_names::ChangeJob;
+use super::home_names::{ChangeJob, ChangedSlots};
 use super::{Node, Pending};
 use crate::effect::{Effect, Outcome};
 use crate::errno::Errno;
-use crate::id::{CallId, ChunkId, HomePath, Ino, Name};
+use crate::id::{CallId, ChunkId, HomePath, Ino, Name, Position};
 use crate::master::{Need, Stop};
 use crate::message::{DrainFailure, DrainStep, Reply};
 use crate::time::Time;
@@ -87,8 +87,14 @@ pub(super) struct Home {
     pub names_due: Option<Time>,
     /// Divergent names below this number were looked at.
     pub names_seen: u64,
-    /// The node was recovered: a change may meet its own effect of before the crash.
-    pub after_recovery: bool,
+    /// Changes of names that wait for their intent to be on the medium.
+    pub intended: Vec<ChangeJob>,
+    /// Changes of names that failed or were interrupted and may have happened.
+    pub stuck: Vec<ChangeJob>,
+    /// What the journal says is intended and not settled.
+    pub open_intents: BTreeMap<Position, (Ino, ChangedSlots)>,
+    /// A change that barred the others has settled.
+    pub barring_settled: bool,
     drains: Vec<CallId>,
     troubles: BTreeMap<Subject, Trouble>,
 }
@@ -330,7 +336,12 @@ impl Node {
                 Applied::Attr(job) if job.is_file => {
                     files.insert(job.ino, job.path.clone());
                 }
-                Applied::Attr(_) => {}
+                // What cannot be opened for a sync of its own is made durable with its directory.
+                Applied::Attr(job) => {
+                    let path = job.path.as_bytes();
+                    let parent = &path[..path.iter().rposition(|b| *b == b'/').unwrap_or(0)];
+                    directories.insert(HomePath(parent.into()));
+                }
                 Applied::Change(job) => directories.extend(self.changed_directories(job)),
             }
         }

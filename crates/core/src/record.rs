@@ -42,6 +42,9 @@ pub enum Record {
     Synced { upto: Position },
     /// The records up to here are a snapshot: with them, older journals are not needed.
     SnapshotEnd,
+    /// The occupants of these names at home are about to become these, in one change that is about `ino`. Until a [`Record::HomeEntry`] of
+    /// each name follows, nobody knows whether it happened.
+    HomeIntent { ino: Ino, slots: Vec<(Ino, Name, Option<Ino>)> },
 }
 
 /// A contiguous piece of a file in a segment.

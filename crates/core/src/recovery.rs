@@ -11,7 +11,7 @@ use crate::attr::Kind;
 use crate::config::NodeConfig;
 use crate::effect::LogRange;
 use crate::extent::Piece;
-use crate::id::{HomePath, Ino, Lsn, Position, SegmentId};
+use crate::id::{HomePath, Ino, Lsn, Name, Position, SegmentId};
 use crate::io_node::LogRecord;
 use crate::master::Inode;
 use crate::node::{ConfigError, Node};
@@ -110,7 +110,8 @@ pub fn recover(
             // Positions beyond a cut are never used again: what is left of them must not pass for the new history.
             let last = cut_at.map_or(last, |c: (Position, Position)| c.1.max(last));
             let mut node = replay.node;
-            node.begin_after_recovery(last, now);
+            let intents = replay.intents.into_iter().map(|intent| (intent.ino, intent.slots)).collect();
+            node.begin_after_recovery(last, intents, now);
             return Ok(Recovered { node, cut_at: cut_at.map(|c| c.0) });
         };
         let end = records.last().map_or(cut, |(position, _)| *position);
@@ -125,11 +126,19 @@ struct Replay {
     kept: Position,
     positions: BTreeMap<(SegmentId, u32), Position>,
     lsn_max: Lsn,
+    /// Changes at home of which nobody knows whether they happened, with the names that are not yet settled.
+    intents: Vec<Intent>,
+}
+
+struct Intent {
+    ino: Ino,
+    slots: Vec<(Ino, Name, Option<Ino>)>,
+    unsettled: usize,
 }
 
 impl Replay {
     fn new(node: Node) -> Replay {
-        Replay { node, kept: Position(0), positions: BTreeMap::new(), lsn_max: Lsn(0) }
+        Replay { node, kept: Position(0), positions: BTreeMap::new(), lsn_max: Lsn(0), intents: Vec::new() }
     }
 
     fn apply(&mut self, position: Position, record: &Record) {
@@ -166,7 +175,13 @@ impl Replay {
             Record::Rename { parent, name, new_parent, new_name, exchange, time_ns } => {
                 node.names.rename((*parent, name), (*new_parent, new_name), *exchange, time(*time_ns));
             }
-            Record::HomeEntry { parent, name, ino } => node.names.set_home(*parent, name, *ino, Time::default()),
+            Record::HomeEntry { parent, name, ino } => {
+                node.names.set_home(*parent, name, *ino, Time::default());
+                self.settle(*parent, name);
+            }
+            Record::HomeIntent { ino, slots } => {
+                self.intents.push(Intent { ino: *ino, slots: slots.clone(), unsettled: slots.len() });
+            }
             Record::AttrHome { ino, .. } => {
                 if let Ok(inode) = node.names.inode_mut(*ino) {
                     inode.attr_home = inode.attr_version;
@@ -284,6 +299,16 @@ impl Replay {
         }
     }
 
+    /// What a change was to do to this name is done, or was given up.
+    fn settle(&mut self, parent: Ino, name: &Name) {
+        for intent in &mut self.intents {
+            if intent.slots.iter().any(|(p, n, _)| *p == parent && n == name) {
+                intent.unsettled -= 1;
+            }
+        }
+        self.intents.retain(|intent| intent.unsettled > 0);
+    }
+
     /// Drops what is home or of no use, and fills in what follows from the rest.
     fn finish(&mut self, memory_intact: bool) {
         let node = &mut self.node;
@@ -315,7 +340,8 @@ impl Replay {
                 node.names.attr_dirty.insert(ino);
             }
         }
-        node.names.drop_orphans();
+        let intended = self.intents.iter().map(|intent| intent.ino).collect();
+        node.names.drop_orphans(&intended);
         let segment_bytes = node.config().segment_bytes;
         for segment in node.io.segments.live.values_mut() {
             segment.filled = segment_bytes;

@@ -172,7 +172,7 @@ fn take_and_bring_home(writes: u64, order: &[u64]) -> Run {
 }
 
 pub fn run(bench: &mut Bench) {
-    let sizes: &[u64] = if bench.options.test { &[2_000] } else { &[10_000, 100_000] };
+    let sizes: &[u64] = if bench.options.test { &[1_000] } else { &[2_000, 20_000] };
     for &writes in sizes {
         let ascending: Vec<u64> = (0..writes).collect();
         let shuffled = Random(6).permutation(writes);

@@ -475,9 +475,11 @@ impl Namespace {
         }
     }
 
-    /// For recovery: inodes with no name here or at home.
-    pub(crate) fn drop_orphans(&mut self) {
-        let orphans = self.inodes.iter().filter(|(ino, i)| **ino != Ino::ROOT && i.links.is_empty() && i.home_names.is_empty());
+    /// For recovery: inodes with no name here or at home, but for those that a change at home is about.
+    pub(crate) fn drop_orphans(&mut self, kept: &BTreeSet<Ino>) {
+        let nameless =
+            |(ino, i): &(&Ino, &Inode)| **ino != Ino::ROOT && i.links.is_empty() && i.home_names.is_empty() && !kept.contains(ino);
+        let orphans = self.inodes.iter().filter(nameless);
         for ino in orphans.map(|(ino, _)| *ino).collect::<Vec<_>>() {
             self.remove_inode(ino);
         }

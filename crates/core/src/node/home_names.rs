@@ -7,7 +7,7 @@ use super::{Node, Pending};
 use crate::attr::Kind;
 use crate::effect::{Effect, HomeChange, Outcome};
 use crate::errno::Errno;
-use crate::id::{HomePath, Ino, Name};
+use crate::id::{HomePath, Ino, Name, Position};
 use crate::master::{SlotAction, orphan_name};
 use crate::message::DrainStep;
 use crate::record::Record;
@@ -15,17 +15,29 @@ use crate::record::Record;
 /// Names looked at in one go.
 const SCAN_MAX: usize = 64;
 
-/// A change of names at home.
+/// The names of a change, with the occupant that each will have at home.
+pub(super) type ChangedSlots = Vec<(Ino, Name, Option<Ino>)>;
+
+/// A change of names at home. It is written down before it is begun (`HomeIntent`), and what it did is written down when it is durable
+/// (`HomeEntry`): a node that recovers in between does it again before it trusts any path.
 #[derive(Debug)]
 pub(super) struct ChangeJob {
     ino: Ino,
-    /// The names involved, with the occupant that each will have at home.
-    slots: Vec<(Ino, Name, Option<Ino>)>,
-    /// Paths are in motion until it settles.
-    is_dir_move: bool,
+    slots: ChangedSlots,
+    change: HomeChange,
+    /// Where the journal says that it is intended.
+    intent: Position,
+    /// Paths are in motion until it settles: it moves a directory, or a recovery does not know whether it happened.
+    bars: bool,
     is_removal: bool,
     /// Directories whose entries change, at home.
     directories: Vec<HomePath>,
+}
+
+impl ChangeJob {
+    pub(super) fn bars(&self) -> bool {
+        self.bars
+    }
 }
 
 impl Node {
@@ -81,6 +93,9 @@ impl Node {
             SlotAction::Settled | SlotAction::Blocked => return false,
             SlotAction::Make { ino } | SlotAction::Link { ino } | SlotAction::Remove { ino } | SlotAction::Move { ino, .. } => *ino,
         };
+        if self.home.barring > 0 {
+            return false;
+        }
         let is_dir = self.names.inodes[&ino].dir.is_some();
         let moves = matches!(action, SlotAction::Move { .. });
         let takes_name = moves || matches!(action, SlotAction::Remove { .. });
@@ -116,12 +131,17 @@ impl Node {
             }
             return false;
         };
-        let aside = orphan_name(ino);
-        if slots.iter().any(|(parent, name, to)| *parent == Ino::ROOT && *name == aside && to.is_some()) {
-            // Should we not live to see it done, the name is removed by the next recovery.
-            self.ensure_journaled(ino);
-            self.record(Record::HomeEntry { parent: Ino::ROOT, name: aside, ino: Some(ino) });
-        }
+        self.ensure_journaled(ino);
+        let intent = self.record(Record::HomeIntent { ino, slots: slots.clone() });
+        self.home.open_intents.insert(intent, (ino, slots.clone()));
+        let job = self.claim_change(ino, slots, change, intent, is_dir_move);
+        self.home.intended.push(job);
+        self.sync.wanted = true;
+        true
+    }
+
+    /// Makes a change's names and inode its own until it is settled.
+    fn claim_change(&mut self, ino: Ino, slots: ChangedSlots, change: HomeChange, intent: Position, bars: bool) -> ChangeJob {
         let directories = slots.iter().filter_map(|(parent, _, _)| self.names.home_path(*parent)).collect();
         for (parent, name, _) in &slots {
             self.names.set_busy(*parent, name, true);
@@ -131,10 +151,67 @@ impl Node {
         }
         self.home.enter(ino);
         self.home.changes_in_flight += 1;
-        let is_removal = matches!(action, SlotAction::Remove { .. });
-        let token = self.expect(Pending::Change(ChangeJob { ino, slots, is_dir_move, is_removal, directories }));
-        self.emit(Effect::ChangeHome { token, change });
-        true
+        self.home.barring += u32::from(bars);
+        let is_removal = matches!(change, HomeChange::Unlink { .. } | HomeChange::RemoveDir { .. });
+        ChangeJob { ino, slots, change, intent, bars, is_removal, directories }
+    }
+
+    /// Carries out the changes whose intent is on the medium: home must never be ahead of what a power loss leaves of the journal.
+    pub(super) fn start_intended(&mut self) {
+        let durable = self.journal.durable;
+        // A buffer whose medium takes no more syncs is emptied all the same; there is nothing left to wait for.
+        let hopeless = self.journal.failed.is_some() || self.sync.is_broken();
+        let (now, later) = core::mem::take(&mut self.home.intended).into_iter().partition(|job| hopeless || job.intent <= durable);
+        self.home.intended = later;
+        self.sync.wanted |= !self.home.intended.is_empty();
+        let now: Vec<ChangeJob> = now;
+        for job in now {
+            let change = job.change.clone();
+            let token = self.expect(Pending::Change(job));
+            self.emit(Effect::ChangeHome { token, change });
+        }
+    }
+
+    /// For recovery: changes that may or may not have happened at home. They are done again before any path there is used.
+    pub(crate) fn redo_intents(&mut self, intents: Vec<(Ino, ChangedSlots)>) {
+        for (ino, slots) in intents {
+            let Some((parent, name, _)) = slots.first().cloned() else { continue };
+            let Ok(inode) = self.names.inode(ino) else { continue };
+            let action = match slots.as_slice() {
+                [(from, from_name, None), (to, to_name, Some(_))] => {
+                    SlotAction::Move { ino, from: (*from, from_name.clone()), to: (*to, to_name.clone()) }
+                }
+                [(_, _, Some(_))] if inode.home_names.is_empty() => SlotAction::Make { ino },
+                [(_, _, Some(_))] => SlotAction::Link { ino },
+                _ => SlotAction::Remove { ino },
+            };
+            let Some((change, slots)) = self.plan_change(parent, &name, &action) else { continue };
+            // The position is of the old journal; the snapshot that follows writes the intent down again.
+            let intent = Position(self.home.open_intents.len() as u64);
+            self.home.open_intents.insert(intent, (ino, slots.clone()));
+            let job = self.claim_change(ino, slots, again(change), intent, true);
+            self.home.leave(ino);
+            self.home.changes_in_flight -= 1;
+            self.home.stuck.push(job);
+        }
+        self.home.barred = !self.home.stuck.is_empty();
+    }
+
+    /// Tries again what may or may not have happened.
+    pub(super) fn retry_stuck(&mut self) {
+        for _ in 0..self.home.stuck.len() {
+            let job = self.home.stuck.remove(0);
+            let subject = Subject::Name(job.slots[0].0, job.slots[0].1.clone());
+            if self.rests(&subject).is_some() || self.home.changes_in_flight >= self.config.home_changes_max {
+                self.home.stuck.push(job);
+                continue;
+            }
+            self.home.enter(job.ino);
+            self.home.changes_in_flight += 1;
+            let change = job.change.clone();
+            let token = self.expect(Pending::Change(job));
+            self.emit(Effect::ChangeHome { token, change });
+        }
     }
 
     /// Something of the file is not home yet.
@@ -159,8 +236,7 @@ impl Node {
         !self.home.is_used(ino) && self.io.files.get(&ino).is_none_or(|f| f.transfers.is_empty() && !f.cutting && !f.setting_attr)
     }
 
-    #[allow(clippy::type_complexity)] // A change and the slots it settles; nobody else needs the pair.
-    fn plan_change(&self, parent: Ino, name: &Name, action: &SlotAction) -> Option<(HomeChange, Vec<(Ino, Name, Option<Ino>)>)> {
+    fn plan_change(&self, parent: Ino, name: &Name, action: &SlotAction) -> Option<(HomeChange, ChangedSlots)> {
         let path = self.names.home_child(parent, name)?;
         let here = |ino: Option<Ino>| (parent, name.clone(), ino);
         Some(match action {
@@ -188,7 +264,7 @@ impl Node {
                 let change = HomeChange::Rename {
                     from: self.names.home_child(from.0, &from.1)?,
                     to: self.names.home_child(to.0, &to.1)?,
-                    again: self.home.after_recovery,
+                    again: false,
                 };
                 (change, Vec::from([(from.0, from.1.clone(), None), (to.0, to.1.clone(), Some(*ino))]))
             }
@@ -199,7 +275,7 @@ impl Node {
         job.directories.clone()
     }
 
-    pub(super) fn change_done(&mut self, job: ChangeJob, result: Result<Outcome, Errno>) {
+    pub(super) fn change_done(&mut self, mut job: ChangeJob, result: Result<Outcome, Errno>) {
         self.home.leave(job.ino);
         self.home.changes_in_flight -= 1;
         let Err(errno) = result else {
@@ -209,20 +285,29 @@ impl Node {
         for (parent, name, _) in &job.slots {
             self.trouble(Subject::Name(*parent, name.clone()), DrainStep::Name, errno);
         }
-        self.release_change(&job);
+        if job.bars || may_have_happened(errno) {
+            // It keeps its names until it is known to have happened: another change would start from a wrong belief.
+            job.change = again(job.change);
+            self.home.stuck.push(job);
+        } else {
+            for (parent, name, _) in &job.slots {
+                let ino = self.names.slot(*parent, name).home;
+                self.record(Record::HomeEntry { parent: *parent, name: name.clone(), ino });
+            }
+            self.release_change(&job);
+        }
         self.stir_home();
     }
 
     fn release_change(&mut self, job: &ChangeJob) {
+        self.home.open_intents.remove(&job.intent);
         for (parent, name, _) in &job.slots {
             self.names.set_busy(*parent, name, false);
         }
         if let Ok(inode) = self.names.inode_mut(job.ino) {
             inode.busy = false;
         }
-        if job.is_dir_move {
-            self.home.barred = false;
-        }
+        self.home.barring -= u32::from(job.bars);
         self.resume_home_users();
     }
 
@@ -268,4 +353,36 @@ impl Node {
         let action = SlotAction::Move { ino, from: (parent, name.clone()), to: (parent, aside) };
         self.start_change(parent, name, action)
     }
+}
+
+/// A change as it is asked for when it may have happened already.
+fn again(change: HomeChange) -> HomeChange {
+    match change {
+        HomeChange::Rename { from, to, .. } => HomeChange::Rename { from, to, again: true },
+        other => other,
+    }
+}
+
+/// Whether a failed change may have happened all the same: a refusal says that it did not, a broken medium or line does not say.
+fn may_have_happened(errno: Errno) -> bool {
+    !matches!(
+        errno,
+        Errno::EPERM
+            | Errno::ENOENT
+            | Errno::EACCES
+            | Errno::EBUSY
+            | Errno::EEXIST
+            | Errno::EXDEV
+            | Errno::ENOTDIR
+            | Errno::EISDIR
+            | Errno::EINVAL
+            | Errno::ENOSPC
+            | Errno::EROFS
+            | Errno::EMLINK
+            | Errno::ENAMETOOLONG
+            | Errno::ENOSYS
+            | Errno::ENOTEMPTY
+            | Errno::ENOTSUP
+            | Errno::EDQUOT
+    )
 }

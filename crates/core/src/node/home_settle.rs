@@ -93,8 +93,8 @@ pub(super) struct Home {
     pub stuck: Vec<ChangeJob>,
     /// What the journal says is intended and not settled.
     pub open_intents: BTreeMap<Position, (Ino, ChangedSlots)>,
-    /// A change that barred the others has settled.
-    pub barring_settled: bool,
+    /// Changes that bar all others, until they are settled.
+    pub barring: u32,
     drains: Vec<CallId>,
     troubles: BTreeMap<Subject, Trouble>,
 }
@@ -128,6 +128,12 @@ impl Home {
 
     pub fn is_draining(&self) -> bool {
         !self.drains.is_empty()
+    }
+
+    /// Paths are in motion, or something waits for quiet to move them; not so when all that could move them has failed and rests.
+    fn is_moving(&self) -> bool {
+        let resting = self.stuck.iter().filter(|job| job.bars()).count();
+        self.barred && (self.barring == 0 || self.barring as usize != resting)
     }
 
     /// Nothing is in flight or waits for a sync.
@@ -193,12 +199,14 @@ impl Node {
     pub(super) fn bring_home(&mut self) {
         self.queue_noted();
         // What a directory's rename waited for has ended: it goes first, if it is still wanted.
-        let was_barred = self.home.barred && self.home.is_quiet();
+        let was_barred = self.home.barred && self.home.barring == 0 && self.home.is_quiet();
         if was_barred {
             self.home.barred = false;
             self.home.scan_from = Some(0);
         }
         self.start_changes();
+        self.start_intended();
+        self.retry_stuck();
         if was_barred && !self.home.barred {
             self.resume_home_users();
         }
@@ -414,7 +422,7 @@ impl Node {
     fn break_ring_or_finish_drain(&mut self) {
         let home = &self.home;
         let urgent = self.is_home_urgent();
-        let idle = home.is_quiet() && home.scan_from.is_none() && home.names_due.is_none() && !home.barred && self.ready.is_empty();
+        let idle = home.is_quiet() && home.scan_from.is_none() && home.names_due.is_none() && !home.is_moving() && self.ready.is_empty();
         if !idle || !urgent {
             return;
         }

@@ -30,6 +30,7 @@ use crate::message::{Counters, DirEntry, Reply, Request, Status};
 use crate::time::Time;
 
 use data_calls::ReadCall;
+use home_names::ChangedSlots;
 use home_settle::Home;
 use journal::JournalBooks;
 use room::SyncBooks;
@@ -183,11 +184,11 @@ impl Node {
     }
 
     /// For recovery: the journal ended at `last`; a new one begins, and what is dirty goes home.
-    pub(crate) fn begin_after_recovery(&mut self, last: Position, now: Time) {
+    pub(crate) fn begin_after_recovery(&mut self, last: Position, intents: Vec<(Ino, ChangedSlots)>, now: Time) {
         self.journal.last = last;
         self.journal.appended = last;
         self.io.segments.rebuild_free(self.config.memory_segments_max, last);
-        self.home.after_recovery = true;
+        self.redo_intents(intents);
         let files = self.io.files.keys().chain(&self.names.attr_dirty).copied().collect::<Vec<_>>();
         for ino in files {
             if self.names.inode(ino).is_ok_and(|i| i.dir.is_none()) {

@@ -34,6 +34,8 @@ pub(super) struct SyncBooks {
     behind: BTreeSet<SegmentId>,
     /// It waits for spills that others began, or for the journal.
     waits_for_spills: bool,
+    /// The last sync failed.
+    broken: bool,
     /// Another is wanted.
     pub wanted: bool,
     /// Clients that wait, with the position that must be on the medium.
@@ -47,6 +49,11 @@ pub(super) struct SyncBooks {
 impl SyncBooks {
     pub fn is_running(&self) -> bool {
         self.running.is_some()
+    }
+
+    /// The last sync failed: the buffer's medium does not keep what it is given.
+    pub fn is_broken(&self) -> bool {
+        self.broken
     }
 }
 
@@ -386,6 +393,7 @@ impl Node {
 
     fn sync_ends(&mut self, result: Result<(), Errno>) {
         self.sync.running = None;
+        self.sync.broken = result.is_err();
         let durable = self.journal.durable;
         let waiters = core::mem::take(&mut self.sync.waiters);
         for (position, call) in waiters {

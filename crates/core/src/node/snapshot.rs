@@ -28,6 +28,8 @@ impl Node {
                 records.push(Record::AttrHome { ino: *ino, version: inode.attr_version });
             }
         }
+        let intents = self.home.open_intents.values();
+        records.extend(intents.map(|(ino, slots)| Record::HomeIntent { ino: *ino, slots: slots.clone() }));
         records
     }
 
@@ -36,6 +38,10 @@ impl Node {
         for (parent, name, _) in self.names.divergent.values() {
             let slot = self.names.slot(*parent, name);
             wanted.extend([Some(*parent), slot.current, slot.home].into_iter().flatten());
+        }
+        for (ino, slots) in self.home.open_intents.values() {
+            wanted.push(*ino);
+            wanted.extend(slots.iter().map(|(parent, _, _)| *parent));
         }
         for (ino, file) in &self.io.files {
             let size = self.names.inodes.get(ino).map_or(0, |i| i.attr.size);

@@ -434,7 +434,7 @@ impl Node {
             self.swapping_done(ino, index);
             return true;
         };
-        if self.io.files[&ino].is_in_flight(&(dirty.offset..dirty.end())) {
+        if self.io.files[&ino].is_in_flight(&(dirty.offset..dirty.end().min(range.end))) {
             // Its transfer ends the swap; a write in flight will make it look dirty again.
             return self.io.files[&ino].writes.is_empty();
         }

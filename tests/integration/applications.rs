@@ -97,7 +97,8 @@ const FIO_JOBS: &[(&str, &str)] = &[
     ("mixed", "--ioengine=psync --rw=randrw --bs=8k --overwrite=1"),
 ];
 
-const FIO_COMMON: &str = "--size=6m --randrepeat=1 --verify=crc32c --verify_fatal=1 --verify_state_save=0 --output-format=terse --fallocate=none --thread";
+const FIO_COMMON: &str =
+    "--size=6m --randrepeat=1 --verify=crc32c --verify_fatal=1 --verify_state_save=0 --output-format=terse --fallocate=none --thread";
 
 fn fio(jobs: &[(&str, &str)], more: &str) -> String {
     let one = |(name, options): &(&str, &str)| {

@@ -66,7 +66,7 @@ pub(crate) struct Plan<'a> {
 fn exit_of(error: &StartError) -> Exit {
     match error {
         StartError::Backing { .. } | StartError::Config(_) => Exit::Config,
-        StartError::Damaged { .. } | StartError::Recovery { .. } => Exit::Data,
+        StartError::Damaged { .. } | StartError::DamagedJournal { .. } | StartError::Recovery { .. } => Exit::Data,
         StartError::Buffer(BufferError::Superblock(SuperblockError::Io { .. } | SuperblockError::Missing(_))) => Exit::Buffer,
         StartError::Buffer(BufferError::Superblock(_) | BufferError::Journal(_) | BufferError::Truncated { .. }) => Exit::Data,
         StartError::Buffer(_) | StartError::OtherBacking { .. } => Exit::Buffer,

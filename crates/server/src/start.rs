@@ -57,6 +57,14 @@ pub enum StartError {
         /// What is lost.
         damage: Vec<Damage>,
     },
+    /// The journal has lost records that others prove were there.
+    #[error("the journal of the buffer {} is damaged: {what}; nothing was changed: restore the buffer from a copy of its disk", buffer.display())]
+    DamagedJournal {
+        /// The buffer directory.
+        buffer: PathBuf,
+        /// Which file, and where.
+        what: JournalEnd,
+    },
     /// The buffer's records give no server.
     #[error("the buffer {} cannot be recovered: {source}", buffer.display())]
     Recovery {
@@ -161,6 +169,11 @@ fn reopen(options: &Options, backing: &Path, home: PosixHome, now: Time) -> Resu
     };
     let OpenedJournal { journal, records, end, memory_intact, skipped } = buffer.journal()?;
     let mut journal_notes: Vec<String> = skipped.iter().map(ToString::to_string).collect();
+    if memory_intact && matches!(end, JournalEnd::Damaged { .. }) {
+        // Only the process died, so nothing explains the gap but rot; what follows it cannot be placed, and going on would begin a new
+        // journal over it. After a power loss a gap in what was never synced is to be expected.
+        return Err(StartError::DamagedJournal { buffer: options.buffer.clone(), what: end });
+    }
     if end != JournalEnd::Clean {
         journal_notes.push(end.to_string());
     }

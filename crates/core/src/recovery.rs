@@ -315,13 +315,10 @@ impl Replay {
         let inos = node.io.files.keys().copied().collect::<Vec<_>>();
         for ino in inos {
             let dead = node.names.inode(ino).is_ok_and(|i| !i.has_name() && ino != Ino::ROOT) || node.names.inode(ino).is_err();
-            let useless = match node.io.files.get(&ino) {
-                _ if dead => Vec::from([0..u64::MAX]),
-                Some(file) => file.extents.iter().filter(|p| !p.dirty).map(|p| p.offset..p.end()).collect(),
-                None => Vec::new(),
-            };
-            for range in useless {
-                node.io.remove(ino, range);
+            let useless = |p: &Piece| dead || !p.dirty;
+            let pieces = node.io.files.get(&ino).map_or_else(Vec::new, |f| f.extents.iter().filter(useless).collect());
+            for piece in pieces {
+                node.io.remove(ino, piece.offset..piece.end());
             }
             let kind = node.names.inode(ino).map(|i| i.attr.kind);
             if dead || kind != Ok(Kind::File) {

@@ -119,6 +119,12 @@ pub struct Namespace {
     pub(crate) attr_dirty: BTreeSet<Ino>,
 }
 
+impl Default for Namespace {
+    fn default() -> Namespace {
+        Namespace::new()
+    }
+}
+
 impl Namespace {
     /// A namespace of which only the root is known.
     pub fn new() -> Namespace {
@@ -267,13 +273,13 @@ impl Namespace {
         }
         // Detaching a directory and attaching it again must not count as its death.
         for ino in moved.into_iter().chain(replaced.filter(|_| exchange)) {
-            if let Some(inode) = self.inodes.get_mut(&ino) {
-                if let Some(dir) = &inode.dir {
-                    let subdirs = dir.slots.values().filter_map(|s| s.current).collect::<Vec<_>>();
-                    let count = subdirs.iter().filter(|i| self.inodes.get(i).is_some_and(|i| i.dir.is_some())).count();
-                    if let Some(inode) = self.inodes.get_mut(&ino) {
-                        inode.attr.nlink = inode.attr.nlink.max(2 + count as u32);
-                    }
+            if let Some(inode) = self.inodes.get_mut(&ino)
+                && let Some(dir) = &inode.dir
+            {
+                let subdirs = dir.slots.values().filter_map(|s| s.current).collect::<Vec<_>>();
+                let count = subdirs.iter().filter(|i| self.inodes.get(i).is_some_and(|i| i.dir.is_some())).count();
+                if let Some(inode) = self.inodes.get_mut(&ino) {
+                    inode.attr.nlink = inode.attr.nlink.max(2 + count as u32);
                 }
             }
         }

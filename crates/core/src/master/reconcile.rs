@@ -65,12 +65,11 @@ impl Namespace {
         }
         if inode.links.is_empty() {
             // A file that comes from elsewhere at home replaces the dead one in one step.
-            if let Some(ino) = current {
-                if let SlotAction::Move { ino, from, to } = self.occupy(parent, name, ino) {
-                    if self.can_replace(ino, old) {
-                        return SlotAction::Move { ino, from, to };
-                    }
-                }
+            if let Some(ino) = current
+                && let SlotAction::Move { ino, from, to } = self.occupy(parent, name, ino)
+                && self.can_replace(ino, old)
+            {
+                return SlotAction::Move { ino, from, to };
             }
             let empty = inode.dir.as_ref().is_none_or(|d| d.home_count == 0);
             return if empty { SlotAction::Remove { ino: old } } else { SlotAction::Blocked };

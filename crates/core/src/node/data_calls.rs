@@ -117,10 +117,10 @@ impl Node {
     pub(super) fn write_done(&mut self, write: WriteCall, result: Result<Outcome, Errno>) {
         let WriteCall { call, ino, offset, len, lsn, spaces } = write;
         let end = offset + u64::from(len);
-        if let Some(file) = self.io.files.get_mut(&ino) {
-            if let Some(at) = file.writes.iter().position(|w| *w == (offset..end)) {
-                file.writes.swap_remove(at);
-            }
+        if let Some(file) = self.io.files.get_mut(&ino)
+            && let Some(at) = file.writes.iter().position(|w| *w == (offset..end))
+        {
+            file.writes.swap_remove(at);
         }
         let sums = match result {
             Ok(Outcome::Checksums(sums)) if sums.len() == spaces.len() => sums,

@@ -62,10 +62,8 @@ impl Node {
         if inode.home_names.is_empty() || inode.busy {
             return Look::Stalled;
         }
-        if is_file {
-            if let Some(look) = self.bring_data_home(ino, size) {
-                return look;
-            }
+        if is_file && let Some(look) = self.bring_data_home(ino, size) {
+            return look;
         }
         self.bring_attr_home(ino)
     }

@@ -316,11 +316,11 @@ impl Node {
         let mut displaced = Vec::new();
         for (parent, name, ino) in &job.slots {
             displaced.extend(self.names.slot(*parent, name).home.filter(|old| *old != job.ino));
-            if let Some(old) = displaced.last().copied().or(job.is_removal.then_some(job.ino)) {
-                if self.names.inodes.get(&old).is_some_and(|i| i.opens > 0 && i.attr_loaded && i.attr.kind == Kind::File) {
-                    // What home has of it is known by its name's file, which is about to go.
-                    self.file(old);
-                }
+            if let Some(old) = displaced.last().copied().or(job.is_removal.then_some(job.ino))
+                && self.names.inodes.get(&old).is_some_and(|i| i.opens > 0 && i.attr_loaded && i.attr.kind == Kind::File)
+            {
+                // What home has of it is known by its name's file, which is about to go.
+                self.file(old);
             }
             self.names.set_home(*parent, name, *ino, self.now);
             self.record(Record::HomeEntry { parent: *parent, name: name.clone(), ino: *ino });

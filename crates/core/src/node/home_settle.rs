@@ -254,7 +254,8 @@ impl Node {
 
     /// Looks at the files that are due, in the order in which they became so.
     fn start_files(&mut self) {
-        let may_rest = !self.home.is_draining() && !(self.is_write_back_async() && self.is_home_urgent());
+        let hurries = self.home.is_draining() || (self.is_write_back_async() && self.is_home_urgent());
+        let may_rest = !hurries;
         if may_rest && !self.is_write_back_async() {
             return;
         }

@@ -85,11 +85,11 @@ impl Node {
         let mut chain = Vec::new();
         let mut wanted = Vec::from([ino]);
         while let Some(ino) = wanted.pop() {
-            if let Some(inode) = self.names.inodes.get_mut(&ino) {
-                if !core::mem::replace(&mut inode.journaled, true) {
-                    chain.push(ino);
-                    wanted.extend(inode.home_names.iter().map(|(parent, _)| *parent));
-                }
+            if let Some(inode) = self.names.inodes.get_mut(&ino)
+                && !core::mem::replace(&mut inode.journaled, true)
+            {
+                chain.push(ino);
+                wanted.extend(inode.home_names.iter().map(|(parent, _)| *parent));
             }
         }
         for ino in chain.into_iter().rev() {

@@ -66,7 +66,7 @@ impl NodeConfig {
         if !self.chunk_bytes.is_power_of_two() || self.chunk_bytes < 4096 {
             return Err(ConfigError::Chunk(self.chunk_bytes));
         }
-        if self.segment_bytes == 0 || self.segment_bytes % 4096 != 0 {
+        if self.segment_bytes == 0 || !self.segment_bytes.is_multiple_of(4096) {
             return Err(ConfigError::Segment(self.segment_bytes));
         }
         if self.segments_max < 8 || self.memory_segments_max < 2 || self.memory_segments_max > self.segments_max {

@@ -102,7 +102,7 @@ impl Table {
     }
 
     fn wanted(&self, hash: u32) -> usize {
-        (u64::from(hash) * self.places.len() as u64 >> 32) as usize
+        ((u64::from(hash) * self.places.len() as u64) >> 32) as usize
     }
 
     fn next(&self, at: usize) -> usize {

@@ -10,12 +10,12 @@
 //!
 //! | with 10^6 pieces         | map of pieces | leaves |
 //! |--------------------------|---------------|--------|
-//! | insert, ascending        | 1132          | 135    |
-//! | insert, shuffled         | 2431          | 1029   |
-//! | overwrite a whole piece  | 4007          | 1185   |
-//! | look up                  | 1122          | 1083   |
-//! | walk in order, a piece   | 42            | 13     |
-//! | flush, a piece           | 726           | 109    |
+//! | insert, ascending        | 1132          | 163    |
+//! | insert, shuffled         | 2431          | 795    |
+//! | overwrite a whole piece  | 4007          | 1255   |
+//! | look up                  | 1122          | 929    |
+//! | walk in order, a piece   | 42            | 7      |
+//! | flush, a piece           | 726           | 99     |
 //! | memory, bytes a piece    | 80 to 101     | 33 to 49 |
 //! | memory, file of one piece, bytes | 640   | 256    |
 

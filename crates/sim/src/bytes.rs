@@ -69,6 +69,22 @@ impl Bytes {
         })
     }
 
+    /// All offsets at which the two differ.
+    pub fn differences(&self, other: &Bytes) -> Vec<u64> {
+        let mut found = Vec::new();
+        let mut indexes: Vec<u64> = self.blocks.keys().chain(other.blocks.keys()).copied().collect();
+        indexes.sort_unstable();
+        indexes.dedup();
+        for index in indexes {
+            let (a, b) = (self.block(index), other.block(index));
+            if !std::ptr::eq(a, b) {
+                let differing = a.iter().zip(b).enumerate().filter(|(_, (a, b))| a != b);
+                found.extend(differing.map(|(at, _)| index * BLOCK_BYTES + at as u64));
+            }
+        }
+        found
+    }
+
     fn block(&self, index: u64) -> &Block {
         self.blocks.get(&index).map_or(&ZERO, |block| block)
     }

@@ -26,7 +26,9 @@ struct Known {
 enum Step {
     Ask(Request),
     /// Concerns the file that the script has created.
-    WriteCreated { len: u32 },
+    WriteCreated {
+        len: u32,
+    },
     ReleaseCreated,
 }
 
@@ -66,7 +68,7 @@ impl Client {
     }
 
     /// The next request.
-    pub fn next(&mut self) -> Request {
+    pub fn next_request(&mut self) -> Request {
         while let Some(step) = self.script.pop_front() {
             match (step, self.created) {
                 (Step::Ask(request), _) => return request,
@@ -242,13 +244,8 @@ impl Client {
     }
 
     fn rename(&mut self) -> Request {
-        let mode = *self.rng.pick(&[
-            RenameMode::Replace,
-            RenameMode::Replace,
-            RenameMode::Replace,
-            RenameMode::NoReplace,
-            RenameMode::Exchange,
-        ]);
+        let mode =
+            *self.rng.pick(&[RenameMode::Replace, RenameMode::Replace, RenameMode::Replace, RenameMode::NoReplace, RenameMode::Exchange]);
         Request::Rename { parent: self.dir(), name: self.name(), new_parent: self.dir(), new_name: self.name(), mode }
     }
 

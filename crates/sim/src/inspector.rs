@@ -23,7 +23,7 @@ impl Inspector {
     }
 
     /// The next request; none when everything was read.
-    pub fn next(&mut self) -> Option<Request> {
+    pub fn next_request(&mut self) -> Option<Request> {
         self.stack.pop()
     }
 

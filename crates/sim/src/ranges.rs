@@ -82,10 +82,7 @@ mod tests {
                     ranges.remove(start, end);
                     model[start as usize..end as usize].fill(false);
                 }
-                _ => assert_eq!(
-                    ranges.overlaps(start, end),
-                    model[start as usize..end as usize].iter().any(|b| *b)
-                ),
+                _ => assert_eq!(ranges.overlaps(start, end), model[start as usize..end as usize].iter().any(|b| *b)),
             }
             let mut seen = [false; 200];
             let mut last_end = None;

@@ -63,10 +63,7 @@ impl Stamps {
         for (stamp, write) in self.writes.iter().rev() {
             let whole = payload(*stamp, write.len as usize);
             if let Some(at) = whole.windows(probe.len()).position(|window| window == probe) {
-                return format!(
-                    "byte {at} of write {} (of {:?} at {}, {} bytes)",
-                    stamp.0, write.ino, write.offset, write.len
-                );
+                return format!("byte {at} of write {} (of {:?} at {}, {} bytes)", stamp.0, write.ino, write.offset, write.len);
             }
         }
         format!("bytes of no write: {probe:02x?}")

@@ -10,7 +10,6 @@ use forebay_core::record::Record;
 
 use crate::ranges::Ranges;
 
-
 /// What effects in flight refer to, and what was written since each slot was opened.
 #[derive(Debug)]
 pub struct Capacity {
@@ -149,10 +148,7 @@ impl Capacity {
 
     fn check_queues(&self) -> Result<(), String> {
         let count = |class| self.in_flight.values().filter(|effect| effect.class == Some(class)).count();
-        let limits = [
-            (Class::Transfer, self.config.home_transfers_max as usize),
-            (Class::Change, self.config.home_changes_max as usize),
-        ];
+        let limits = [(Class::Transfer, self.config.home_transfers_max as usize), (Class::Change, self.config.home_changes_max as usize)];
         match limits.into_iter().find(|(class, limit)| count(*class) > *limit) {
             Some((class, limit)) => Err(format!("{} effects of class {class:?} are in flight, at most {limit} may be", count(class))),
             None => Ok(()),

@@ -47,10 +47,8 @@ impl Contract {
                     return Err(format!("{} fetch buffers are in use, at most {FETCHES_MAX} may be", self.fetches.len()));
                 }
             }
-            Effect::DropFetch { fetch } => {
-                if self.fetches.remove(fetch).is_none() {
-                    return Err(format!("a fetch buffer is dropped that is not there: {effect:?}"));
-                }
+            Effect::DropFetch { fetch } if self.fetches.remove(fetch).is_none() => {
+                return Err(format!("a fetch buffer is dropped that is not there: {effect:?}"));
             }
             _ => {}
         }

@@ -250,7 +250,10 @@ impl Home {
         self.walk(&mut |path, ino| {
             let inode = &self.inodes[&ino];
             let meta = inode.meta;
-            lines.push(format!("/{path} #{ino} {:?} {:o} {}:{} size {} mtime {}", inode.kind, meta.mode, meta.uid, meta.gid, inode.size, meta.mtime_ns));
+            lines.push(format!(
+                "/{path} #{ino} {:?} {:o} {}:{} size {} mtime {}",
+                inode.kind, meta.mode, meta.uid, meta.gid, inode.size, meta.mtime_ns
+            ));
         });
         lines.sort();
         lines.join("\n")

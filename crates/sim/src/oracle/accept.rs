@@ -24,6 +24,8 @@ impl State {
             (Expected::DoneOrGone(expected), reply) => self.accept(expected, reply, payload),
             (Expected::Error(allowed), Reply::Error { errno }) if allowed.contains(errno) => Ok(()),
             (Expected::Entry(model, inode), Reply::Entry { ino, attr } | Reply::Created { ino, attr }) => {
+                // It may have lost its last name between this request and its answer.
+                self.inodes.entry(*model).or_insert_with(|| Rc::new(Inode { nlink: 0, opens: 0, ..(**inode).clone() }));
                 self.bind(*ino, *model)?;
                 self.accept_attr(*model, inode, attr)
             }
@@ -82,7 +84,10 @@ impl State {
         if let Some(at) = data.first_wrong(offset, bytes) {
             let skip = (at - offset) as usize;
             let expected = data.bytes.slice(at, (bytes.len() - skip).min(16));
-            return Err(format!("byte {at} of {model:?} (read of {len} at {offset}) is wrong: {}", Wrong { seen: &bytes[skip..], expected: &expected }));
+            return Err(format!(
+                "byte {at} of {model:?} (read of {len} at {offset}) is wrong: {}",
+                Wrong { seen: &bytes[skip..], expected: &expected }
+            ));
         }
         if self.inode_if_there(model).is_some_and(|inode| Rc::ptr_eq(inode, seen)) {
             if data.size != data.size_max && got < asked {
@@ -103,7 +108,11 @@ impl State {
         };
         let expected_count = left.len().min(max as usize);
         if entries.len() != expected_count {
-            return Err(format!("a listing gave {} entries {:?}, expected were {expected_count} of {left:?}", entries.len(), names(entries)));
+            return Err(format!(
+                "a listing gave {} entries {:?}, expected were {expected_count} of {left:?}",
+                entries.len(),
+                names(entries)
+            ));
         }
         for entry in entries {
             let Some(model) = left.remove(&entry.name) else {
@@ -124,10 +133,37 @@ impl State {
             return Err(format!("a listing says that {:?} is a {:?}, but it is a {:?}", entry.name, entry.kind, inode.kind));
         }
         match self.inos.get(&entry.ino) {
-            Some(bound) if *bound != model => Err(format!("a listing says that {:?} is {:?}, which is {bound:?}, not {model:?}", entry.name, entry.ino)),
+            Some(bound) if *bound != model => {
+                Err(format!("a listing says that {:?} is {:?}, which is {bound:?}, not {model:?}", entry.name, entry.ino))
+            }
             _ => Ok(()),
         }
     }
+}
+
+/// Checks what was read against all that the file may have been meanwhile, byte by byte.
+///
+/// # Errors
+/// Says what none of these explains.
+pub fn check_read_of_any(versions: &[Rc<Inode>], offset: u64, len: u32, bytes: &[u8]) -> Result<(), String> {
+    let files: Vec<_> = versions.iter().filter_map(|inode| inode.file()).collect();
+    let there = |size: u64| size.saturating_sub(offset).min(u64::from(len));
+    let least = files.iter().map(|data| there(data.size)).min().unwrap_or(0);
+    let most = files.iter().map(|data| there(data.size_max)).max().unwrap_or(0);
+    let got = bytes.len() as u64;
+    if !(least..=most).contains(&got) {
+        return Err(format!("a read of {len} bytes at {offset} gave {got} bytes, expected were {least} to {most}"));
+    }
+    let slices: Vec<Vec<u8>> = files.iter().map(|data| data.bytes.slice(offset, bytes.len())).collect();
+    for (index, seen) in bytes.iter().enumerate() {
+        let at = offset + index as u64;
+        let other = |data: &&super::state::FileData| data.others.get(&at).is_some_and(|others| others.contains(seen));
+        if !slices.iter().any(|slice| slice[index] == *seen) && !files.iter().any(|data| other(data)) {
+            let seen = Wrong { seen: &bytes[index..], expected: &slices[0][index..(index + 16).min(bytes.len())] };
+            return Err(format!("byte {at} is of no version: {seen}"));
+        }
+    }
+    Ok(())
 }
 
 /// Attributes against the model's inode.

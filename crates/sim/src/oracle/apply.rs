@@ -48,7 +48,9 @@ pub enum Expected {
 impl Expected {
     fn inode(&self) -> Option<&Rc<Inode>> {
         match self {
-            Expected::Entry(_, inode) | Expected::Attr(_, inode) | Expected::Read { inode, .. } | Expected::Entries { inode, .. } => Some(inode),
+            Expected::Entry(_, inode) | Expected::Attr(_, inode) | Expected::Read { inode, .. } | Expected::Entries { inode, .. } => {
+                Some(inode)
+            }
             Expected::DoneOrGone(expected) => expected.inode(),
             _ => None,
         }
@@ -56,7 +58,9 @@ impl Expected {
 
     fn inode_mut(&mut self) -> Option<&mut Rc<Inode>> {
         match self {
-            Expected::Entry(_, inode) | Expected::Attr(_, inode) | Expected::Read { inode, .. } | Expected::Entries { inode, .. } => Some(inode),
+            Expected::Entry(_, inode) | Expected::Attr(_, inode) | Expected::Read { inode, .. } | Expected::Entries { inode, .. } => {
+                Some(inode)
+            }
             Expected::DoneOrGone(expected) => expected.inode_mut(),
             _ => None,
         }
@@ -126,7 +130,11 @@ impl State {
 
     /// Whether the request is about an inode that has no name and is no open file, but known to someone still.
     fn is_about_what_is_gone(&self, call: &Call) -> bool {
-        let (Request::GetAttr { ino } | Request::SetAttr { ino, .. } | Request::ReadLink { ino } | Request::OpenDir { ino }) = &call.request else { return false };
+        let (Request::GetAttr { ino } | Request::SetAttr { ino, .. } | Request::ReadLink { ino } | Request::OpenDir { ino }) =
+            &call.request
+        else {
+            return false;
+        };
         let counts = |inode: &Inode| inode.nlink == 0 && (inode.opens == 0 || inode.kind != Kind::File);
         self.resolve(*ino).is_ok_and(|ino| counts(self.inode(ino)))
     }
@@ -190,7 +198,8 @@ impl State {
                 let offset = if *append { self.file_mut(ino).size } else { *offset };
                 self.file_mut(ino).write(offset, &call.payload);
                 if *len > 0 {
-                    self.inode_mut(ino).mtime = call.time();
+                    let inode = self.inode_mut(ino);
+                    inode.mtime = call.time_after(&inode.mtime);
                 }
                 Ok(Expected::Written { offset, len: *len })
             }
@@ -220,7 +229,7 @@ impl State {
             // A truncate to the size that the file has may leave its time alone.
             let old = self.inode(ino).mtime.clone();
             self.file_mut(ino).truncate(size);
-            self.inode_mut(ino).mtime = if known.size == size { old.or(&call.time()) } else { call.time() };
+            self.inode_mut(ino).mtime = if known.size == size { old.or(&call.time()) } else { call.time_after(&old) };
         }
         let inode = self.inode_mut(ino);
         inode.mode = change.mode.unwrap_or(inode.mode);
@@ -325,7 +334,9 @@ impl State {
             (RenameMode::Exchange, None) if into_itself => return Ok(Expected::Error(&[Errno::ENOENT, Errno::EINVAL])),
             (RenameMode::Exchange, None) => return Err(Errno::ENOENT),
             (_, Some(replaced)) if replaced == ino => return Ok(Expected::Done),
-            (RenameMode::Replace, Some(_)) if into_itself => return Ok(Expected::Error(&[Errno::EINVAL, Errno::ENOTDIR, Errno::ENOTEMPTY])),
+            (RenameMode::Replace, Some(_)) if into_itself => {
+                return Ok(Expected::Error(&[Errno::EINVAL, Errno::ENOTDIR, Errno::ENOTEMPTY]));
+            }
             _ if into_itself => return Err(Errno::EINVAL),
             _ => {}
         }
@@ -361,7 +372,8 @@ impl State {
             Some(ino) => entries.insert(name.clone(), ino),
             None => entries.remove(name),
         };
-        self.inode_mut(dir).mtime = call.time();
+        let inode = self.inode_mut(dir);
+        inode.mtime = call.time_after(&inode.mtime);
     }
 
     fn drop_link(&mut self, ino: ModelIno) {
@@ -376,13 +388,29 @@ impl Call {
         TimeSpan(vec![self.handled])
     }
 
+    /// The time that it gives to what had `before`. Of two changes at the same time either may set it last, whichever counts last.
+    fn time_after(&self, before: &TimeSpan) -> TimeSpan {
+        let concurrent = before.0.iter().any(|(_, last)| *last >= self.handled.0);
+        if concurrent { before.or(&self.time()) } else { self.time() }
+    }
+
     /// Whether it can change the state, or what is open.
     pub fn changes_state(&self) -> bool {
         use Request::*;
         !matches!(
             self.request,
-            Lookup { .. } | Forget { .. } | GetAttr { .. } | ReadLink { .. } | Read { .. } | Sync { .. } | OpenDir { .. } | ReadDir { .. }
-                | ReleaseDir { .. } | StatFs | Drain | Status
+            Lookup { .. }
+                | Forget { .. }
+                | GetAttr { .. }
+                | ReadLink { .. }
+                | Read { .. }
+                | Sync { .. }
+                | OpenDir { .. }
+                | ReadDir { .. }
+                | ReleaseDir { .. }
+                | StatFs
+                | Drain
+                | Status
         )
     }
 
@@ -394,6 +422,23 @@ impl Call {
         match (self.data_ino(), other.data_ino()) {
             (Some(a), Some(b)) => a != b,
             _ => self.is_indifferent() || other.is_indifferent(),
+        }
+    }
+
+    /// The file that a read reads.
+    pub fn reads_file(&self) -> Option<Ino> {
+        match self.request {
+            Request::Read { ino, .. } => Some(ino),
+            _ => None,
+        }
+    }
+
+    /// The file whose bytes or size it changes.
+    pub fn changes_bytes_of(&self) -> Option<Ino> {
+        match self.request {
+            Request::Write { ino, .. } => Some(ino),
+            Request::SetAttr { ino, change } if change.size.is_some() => Some(ino),
+            _ => None,
         }
     }
 

@@ -35,6 +35,7 @@ impl Oracle {
     fn begin_again(&mut self, worlds: Worlds) {
         self.worlds = worlds;
         self.pending.clear();
+        self.read_versions.clear();
         self.references.clear();
         self.syncs.clear();
         self.remember();
@@ -49,7 +50,8 @@ impl Oracle {
 
 /// All worlds in which some of the requests under way have happened, in some order, and then the process ended.
 fn after_crash(worlds: &Worlds, pending: &BTreeMap<CallId, Call>, now: Time, next: &mut Worlds) {
-    let mut changes: BTreeMap<CallId, Call> = pending.iter().filter(|(_, call)| call.changes_state()).map(|(id, call)| (*id, call.clone())).collect();
+    let mut changes: BTreeMap<CallId, Call> =
+        pending.iter().filter(|(_, call)| call.changes_state()).map(|(id, call)| (*id, call.clone())).collect();
     for call in changes.values_mut() {
         call.handled.1 = now.as_nanos() as i64;
     }

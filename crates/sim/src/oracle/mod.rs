@@ -20,10 +20,13 @@ use forebay_core::time::Time;
 
 use crate::stamp::Stamp;
 use apply::{Call, Expected};
-use state::{ModelIno, State};
+use state::{Inode, ModelIno, State};
 
 /// States followed at a time; more are a sign that a workload is too wild to check.
 const WORLDS_MAX: usize = 4000;
+
+/// Above this, worlds that differ in bytes only are made one.
+const WORLDS_EXACT_MAX: usize = 24;
 
 /// One way in which everything so far can have happened.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -49,6 +52,8 @@ struct Moment {
 pub struct Oracle {
     worlds: Worlds,
     pending: BTreeMap<CallId, Call>,
+    /// What the files of reads under way were and may have been since these were asked for.
+    read_versions: BTreeMap<CallId, Vec<Rc<Inode>>>,
     /// References that clients hold, of each of the machine's numbers.
     references: BTreeMap<Ino, u64>,
     /// Moments since the last sync, the oldest first; what a power loss may go back to.
@@ -71,6 +76,7 @@ impl Oracle {
         let mut oracle = Oracle {
             worlds,
             pending: BTreeMap::new(),
+            read_versions: BTreeMap::new(),
             references: BTreeMap::new(),
             history: Vec::new(),
             moments: 0,
@@ -91,7 +97,29 @@ impl Oracle {
             self.syncs.insert(call, self.moments);
         }
         let now_ns = now.as_nanos() as i64;
-        self.pending.insert(call, Call { request, payload, makes: ModelIno(call.0), handled: (now_ns, now_ns) });
+        let asked = Call { request, payload, makes: ModelIno(call.0), handled: (now_ns, now_ns) };
+        if asked.reads_file().is_some() {
+            self.read_versions.insert(call, Vec::new());
+        }
+        self.pending.insert(call, asked);
+        self.note_versions();
+    }
+
+    /// Notes what the files of the reads under way may be now: with each change under way, or without.
+    fn note_versions(&mut self) {
+        for (read, versions) in &mut self.read_versions {
+            let Some(ino) = self.pending[read].reads_file() else { continue };
+            let changes: Vec<&Call> = self.pending.values().filter(|call| call.changes_bytes_of() == Some(ino)).collect();
+            for world in &self.worlds {
+                let Ok(model) = world.state.resolve(ino) else { continue };
+                note(versions, world.state.inode(model));
+                for change in &changes {
+                    let mut state = world.state.clone();
+                    state.apply(change);
+                    note(versions, state.inode(model));
+                }
+            }
+        }
     }
 
     fn give_back(&mut self, ino: Ino, count: u64) {
@@ -112,6 +140,10 @@ impl Oracle {
     pub fn answer(&mut self, now: Time, call: CallId, reply: &Reply, payload: &[u8]) -> Result<(), Contradiction> {
         for pending in self.pending.values_mut() {
             pending.handled.1 = now.as_nanos() as i64;
+        }
+        self.note_versions();
+        if let Some(answered) = self.answer_beside_changes(call, reply, payload) {
+            return answered;
         }
         let (mut next, mut reasons): (Worlds, Vec<String>) = (Vec::new(), Vec::new());
         for world in std::mem::take(&mut self.worlds) {
@@ -135,10 +167,23 @@ impl Oracle {
             *self.references.entry(*ino).or_default() += 1;
         }
         self.note_sync(call, reply);
+        self.note_versions();
         if asked.changes_state() {
             self.remember();
         }
         Ok(())
+    }
+
+    /// A read beside a change of its file need not be atomic: each of its bytes may be of before or after. None if there was no change.
+    fn answer_beside_changes(&mut self, call: CallId, reply: &Reply, payload: &[u8]) -> Option<Result<(), Contradiction>> {
+        let versions = self.read_versions.remove(&call)?;
+        let (Request::Read { offset, len, .. }, Reply::Read { len: got }) = (&self.pending[&call].request, reply) else { return None };
+        if versions.len() < 2 {
+            return None;
+        }
+        let judged = accept::check_read_of_any(&versions, *offset, *len, &payload[..*got as usize]);
+        let asked = self.pending.remove(&call).expect("only open calls are answered");
+        Some(judged.map_err(|what| Contradiction(format!("{:?} beside changes of the file: {what}", asked.request))))
     }
 
     /// Gives `each` all worlds that follow from `world` and in which the request has happened.
@@ -154,7 +199,9 @@ impl Oracle {
         each(direct);
         // Another one may have happened first, if that makes a difference.
         for (other, pending) in &self.pending {
-            if *other == call || world.happened.contains_key(other) || self.all_commute(world, *other) {
+            // What is read is looked at when it is answered.
+            let is_read = pending.reads_file().is_some();
+            if *other == call || is_read || world.happened.contains_key(other) || self.all_commute(world, *other) {
                 continue;
             }
             let mut before = world.clone();
@@ -188,6 +235,7 @@ impl Oracle {
             pending.handled.1 = now.as_nanos() as i64;
         }
         let asked = self.pending.remove(&call).expect("only open calls are answered");
+        self.read_versions.remove(&call);
         self.syncs.remove(&call);
         let mut next = Worlds::new();
         for world in std::mem::take(&mut self.worlds) {
@@ -232,12 +280,24 @@ impl Oracle {
     }
 }
 
+/// Adds a version of a file if it is not there.
+fn note(versions: &mut Vec<Rc<Inode>>, inode: &Rc<Inode>) {
+    if !versions.iter().any(|version| Rc::ptr_eq(version, inode) || version.body == inode.body) {
+        versions.push(Rc::clone(inode));
+    }
+}
+
 /// Adds a world if it is not among them. Worlds that differ in times only become one: which of two changes of a directory came last
 /// is seldom ever seen, and there are many.
 fn push_new(worlds: &mut Worlds, world: PossibleWorld) {
     match worlds.iter_mut().find(|other| other.is_like(&world)) {
         Some(like) => Rc::make_mut(like).merge_times(&world),
-        None => worlds.push(Rc::new(world)),
+        None if worlds.len() < WORLDS_EXACT_MAX => worlds.push(Rc::new(world)),
+        // Writes beside each other that nobody reads: from here on it is left open, byte by byte, which one came last.
+        None => match worlds.iter_mut().find(|other| other.state.has_same_shape(&world.state) && other.happened.keys().eq(world.happened.keys())) {
+            Some(like) => Rc::make_mut(like).state.merge_bytes(&world.state),
+            None => worlds.push(Rc::new(world)),
+        },
     }
 }
 

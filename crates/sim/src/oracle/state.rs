@@ -92,8 +92,12 @@ pub struct Inode {
 impl Inode {
     /// Whether the two differ in their time at most.
     fn is_like(&self, other: &Inode) -> bool {
+        self.has_same_attributes(other) && self.body == other.body
+    }
+
+    fn has_same_attributes(&self, other: &Inode) -> bool {
         let plain = |inode: &Inode| (inode.kind, inode.mode, inode.uid, inode.gid, inode.nlink, inode.opens);
-        plain(self) == plain(other) && self.body == other.body
+        plain(self) == plain(other)
     }
 
     /// A file's data.
@@ -316,6 +320,31 @@ impl State {
             && self.inodes.iter().zip(&other.inodes).all(|((a_ino, a), (b_ino, b))| a_ino == b_ino && are_alike(a, b))
     }
 
+    /// Whether the two differ in times and in files' bytes and sizes at most.
+    pub(super) fn has_same_shape(&self, other: &State) -> bool {
+        let same = |a: &Rc<Inode>, b: &Rc<Inode>| match (a.file(), b.file()) {
+            _ if Rc::ptr_eq(a, b) => true,
+            (Some(_), Some(_)) => a.has_same_attributes(b),
+            _ => a.is_like(b),
+        };
+        self.inodes.len() == other.inodes.len()
+            && self.inos == other.inos
+            && self.handles == other.handles
+            && self.inodes.iter().zip(&other.inodes).all(|((a_ino, a), (b_ino, b))| a_ino == b_ino && same(a, b))
+    }
+
+    /// Lets every time, size and byte be one of both.
+    pub(super) fn merge_bytes(&mut self, other: &State) {
+        self.merge_times(other);
+        for (into, other) in self.inodes.values_mut().zip(other.inodes.values()) {
+            if let (false, Some(theirs)) = (Rc::ptr_eq(into, other), other.file())
+                && let Body::File(ours) = &mut Rc::make_mut(into).body
+            {
+                ours.merge(theirs);
+            }
+        }
+    }
+
     /// Lets every time be one of both.
     pub(super) fn merge_times(&mut self, other: &State) {
         for (into, other) in self.inodes.values_mut().zip(other.inodes.values()) {
@@ -350,6 +379,18 @@ impl FileData {
         }
         self.bytes.write(offset, payload);
         self.size_max = self.size_max.max(end);
+    }
+
+    /// Lets every byte, and the size, be one of both.
+    fn merge(&mut self, other: &FileData) {
+        for (at, values) in &other.others {
+            self.others.entry(*at).or_default().extend(values);
+        }
+        for at in self.bytes.differences(&other.bytes) {
+            let value = other.bytes.slice(at, 1)[0];
+            self.others.entry(at).or_default().push(value);
+        }
+        (self.size, self.size_max) = (self.size.min(other.size), self.size_max.max(other.size_max));
     }
 
     /// The size is set.

@@ -62,6 +62,7 @@ impl<M: Subject> World<M> {
         let after_ns = self.delays.range(1_000_000, 10_000_000_000);
         self.now = self.now + after_ns;
         self.journal_free_at = self.now;
+        self.journal_is_broken = false;
         self.recover()
     }
 
@@ -71,8 +72,15 @@ impl<M: Subject> World<M> {
         let recovered = M::recover(self.scenario.config.clone(), opened.records, opened.memory_intact, self.now, &mut |piece| {
             crc32c::crc32c(log.read(piece.at)) == piece.crc
         });
-        let (machine, cut_at) = recovered.map_err(|what| self.violation(self.judged_by, format!("the buffer could not be recovered: {what}")))?;
-        self.say(|| format!("=== recovered, memory intact: {}, cut at {cut_at:?}, {} possible states", opened.memory_intact, self.oracle.world_count()));
+        let (machine, cut_at) =
+            recovered.map_err(|what| self.violation(self.judged_by, format!("the buffer could not be recovered: {what}")))?;
+        self.say(|| {
+            format!(
+                "=== recovered, memory intact: {}, cut at {cut_at:?}, {} possible states",
+                opened.memory_intact,
+                self.oracle.world_count()
+            )
+        });
         self.machine = Some(machine);
         self.phase = Phase::Inspecting(Inspector::new(2 * self.scenario.config.chunk_bytes));
         self.schedule(1_000, Event::Ask(0));

@@ -139,7 +139,7 @@ impl<M: Subject> World<M> {
         let sync = matches!(effect, Effect::SyncLog { .. }).then(|| (self.log.begin_sync(), self.journal.begin_sync()));
         let inline = matches!(effect, Effect::Journal { .. } | Effect::RotateJournal { .. });
         let end = self.end_of(&effect);
-        let happens = failure.is_none() || self.chance.chance(500);
+        let happens = failure.is_none() || (!inline && self.chance.chance(500));
         let parts = parts_of(&effect);
         self.in_flight.insert(token, InFlight { effect, result: None, failure, happens, gathered: Vec::new(), sync });
         if inline {
@@ -188,12 +188,21 @@ impl<M: Subject> World<M> {
             self.home.forgiving = true;
             return Some(errno);
         }
-        let per_mille = if self.log_may_fail() { faults.log_error_per_mille } else { 0 };
+        let is_journal = matches!(effect, Journal { .. } | RotateJournal { .. });
+        let per_mille = match () {
+            // Behind a record that is not there, none can be.
+            () if is_journal && self.journal_is_broken => 1000,
+            () if self.log_may_fail() => faults.log_error_per_mille,
+            () => 0,
+        };
         if !self.chance.chance(per_mille) {
             return None;
         }
+        self.journal_is_broken |= is_journal;
         self.liveness.log_failed();
         self.summary.faults += 1;
+        // A log that has failed takes nothing more: a few more requests show that, and then the process is started anew.
+        self.actions_left = self.actions_left.min(3);
         Some(*self.chance.pick(&[Errno::EIO, Errno::ENOSPC]))
     }
 
@@ -204,7 +213,12 @@ impl<M: Subject> World<M> {
             return Ok(());
         }
         let mut result = match ended.failure {
-            Some(errno) => Err(errno),
+            Some(errno) => {
+                if is_at_home(&ended.effect) {
+                    self.liveness.home_failed(self.now, errno, only_reads_home(&ended.effect));
+                }
+                Err(errno)
+            }
             None => ended.result.expect("an effect is carried out before it ends"),
         };
         if let (Some(Canary::CompareSaysEqual | Canary::FlushIsLeftOut), Ok(Outcome::Compared { equal })) = (self.canary, &mut result) {

@@ -106,6 +106,7 @@ pub struct World<M> {
     fetches: BTreeMap<u64, Vec<u8>>,
     log: Log,
     journal: Journal,
+    journal_is_broken: bool,
     home: Home,
     weather: Weather,
     clients: Vec<Client>,
@@ -162,6 +163,7 @@ impl<M: Subject> World<M> {
             fetches: BTreeMap::new(),
             log: Log::new(config.segment_bytes, config.segments_max, config.memory_segments_max, scenario.sector_bytes),
             journal: Journal::default(),
+            journal_is_broken: false,
             home,
             weather: Weather::default(),
             clients,
@@ -212,7 +214,10 @@ impl<M: Subject> World<M> {
             self.steps += 1;
             self.now = self.now.max(time);
             if self.events > EVENTS_MAX {
-                return Err(self.violation(Property::Liveness, format!("the machine turns in circles: {EVENTS_MAX} events passed in {:?}", self.phase)));
+                return Err(self.violation(
+                    Property::Liveness,
+                    format!("the machine turns in circles: {EVENTS_MAX} events passed in {:?}", self.phase),
+                ));
             }
             if self.events.is_multiple_of(64)
                 && let Some(what) = self.liveness.overdue(self.now)

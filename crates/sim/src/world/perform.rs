@@ -101,7 +101,14 @@ impl<M: Subject> World<M> {
             Effect::StatHome { path, .. } => self.home.stat(path).map(Outcome::Stat),
             Effect::ReadLinkHome { path, .. } => self.home.read_link(path).map(Outcome::Target),
             Effect::StatFsHome { .. } => {
-                let stat = StatFs { total_bytes: 1 << 40, free_bytes: 1 << 39, available_bytes: 1 << 39, files: 1 << 20, files_free: 1 << 19, name_bytes_max: 255 };
+                let stat = StatFs {
+                    total_bytes: 1 << 40,
+                    free_bytes: 1 << 39,
+                    available_bytes: 1 << 39,
+                    files: 1 << 20,
+                    files_free: 1 << 19,
+                    name_bytes_max: 255,
+                };
                 Ok(Outcome::StatFs(stat))
             }
             Effect::ReadHome { fetch, ino, path, offset, len, .. } => {

@@ -6,7 +6,7 @@ use forebay_core::id::{HomePath, Ino, Name};
 use forebay_core::message::{Reply, Request};
 use forebay_core::time::Time;
 
-use super::{Event, Result, START_NS, World};
+use super::{Event, Result, START_NS, Weather, World};
 use crate::checker::Property;
 use crate::home::Home;
 use crate::inspector::Inspector;
@@ -17,6 +17,9 @@ use crate::subject::Subject;
 
 /// Drains that may give up after the last fault: the first may have begun before it.
 const DRAINS_MAX: u32 = 2;
+
+/// How long home fails now and then, ns: after that it is well for good.
+const WEATHER_NS_MAX: u64 = 120_000_000_000;
 
 /// What the clients are at.
 #[derive(Debug)]
@@ -56,9 +59,9 @@ impl<M: Subject> World<M> {
             Phase::Running if self.actions_left == 0 => return self.begin_closing(),
             Phase::Running => {
                 self.actions_left -= 1;
-                Some(self.clients[client].next())
+                Some(self.clients[client].next_request())
             }
-            Phase::Inspecting(inspector) | Phase::LastLook(inspector) => inspector.next(),
+            Phase::Inspecting(inspector) | Phase::LastLook(inspector) => inspector.next_request(),
             Phase::Closing => self.clients[client].next_to_close(),
             Phase::Draining { .. } => Some(Request::Drain),
             Phase::Over => None,
@@ -167,7 +170,9 @@ impl<M: Subject> World<M> {
 
     /// Home gets better or worse.
     pub(super) fn change_weather(&mut self) {
-        if self.phase != Phase::Running && !matches!(self.phase, Phase::Inspecting(_)) {
+        let weather_is_over = self.now.since_ns(Time(START_NS)) > WEATHER_NS_MAX;
+        if weather_is_over || (self.phase != Phase::Running && !matches!(self.phase, Phase::Inspecting(_))) {
+            self.weather = Weather::default();
             return;
         }
         self.weather.failing = !self.weather.failing && self.chance.chance(700);

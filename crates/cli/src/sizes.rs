@@ -85,7 +85,8 @@ pub(crate) fn plan(settings: &Settings, buffer: &Path, console: Console) -> Resu
         replacement: settings.replacement,
         write_back: settings.write_back,
         write_back_delay_ns: settings.write_back_delay_ns,
-        home_transfers_max: settings.home_threads as u32,
+        // Small transfers are short: more of them than threads keep every thread at work.
+        home_transfers_max: 4 * settings.home_threads as u32,
         seed: crate::registry::unix_ms(),
         uid: rustix::process::geteuid().as_raw(),
         gid: rustix::process::getegid().as_raw(),

@@ -78,7 +78,7 @@ impl Default for NodeConfig {
             write_back: WriteBack::Async,
             write_back_delay_ns: 500_000_000,
             home_write_bytes_max: 8 << 20,
-            home_transfers_max: 8,
+            home_transfers_max: 32,
             home_changes_max: 16,
             retry_delay_ns: 200_000_000,
             drain_tries_max: 5,

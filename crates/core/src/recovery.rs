@@ -130,10 +130,12 @@ struct Replay {
     intents: Vec<Intent>,
 }
 
+/// A change of names at home. It counts as a whole or not at all: a cut of history can fall between the records that settle it.
 struct Intent {
     ino: Ino,
     slots: Vec<(Ino, Name, Option<Ino>)>,
-    unsettled: usize,
+    /// What the journal says became of the first of the slots, second, and so on; none where it does not say.
+    settled: Vec<Option<Option<Ino>>>,
 }
 
 impl Replay {
@@ -176,11 +178,12 @@ impl Replay {
                 node.names.rename((*parent, name), (*new_parent, new_name), *exchange, time(*time_ns));
             }
             Record::HomeEntry { parent, name, ino } => {
-                node.names.set_home(*parent, name, *ino, Time::default());
-                self.settle(*parent, name);
+                if !self.settle(*parent, name, *ino) {
+                    self.node.names.set_home(*parent, name, *ino, Time::default());
+                }
             }
             Record::HomeIntent { ino, slots } => {
-                self.intents.push(Intent { ino: *ino, slots: slots.clone(), unsettled: slots.len() });
+                self.intents.push(Intent { ino: *ino, slots: slots.clone(), settled: Vec::from_iter(slots.iter().map(|_| None)) });
             }
             Record::AttrHome { ino, .. } => {
                 if let Ok(inode) = node.names.inode_mut(*ino) {
@@ -299,14 +302,18 @@ impl Replay {
         }
     }
 
-    /// What a change was to do to this name is done, or was given up.
-    fn settle(&mut self, parent: Ino, name: &Name) {
-        for intent in &mut self.intents {
-            if intent.slots.iter().any(|(p, n, _)| *p == parent && n == name) {
-                intent.unsettled -= 1;
+    /// What a change was to do to this name is done, or was given up. False if no change in flight was about the name.
+    fn settle(&mut self, parent: Ino, name: &Name, ino: Option<Ino>) -> bool {
+        let place = |intent: &Intent| intent.slots.iter().position(|(p, n, _)| *p == parent && n == name);
+        let Some((at, slot)) = self.intents.iter().enumerate().find_map(|(at, intent)| Some((at, place(intent)?))) else { return false };
+        self.intents[at].settled[slot] = Some(ino);
+        if self.intents[at].settled.iter().all(Option::is_some) {
+            let Intent { slots, settled, .. } = self.intents.remove(at);
+            for ((parent, name, _), ino) in slots.into_iter().zip(settled.into_iter().flatten()) {
+                self.node.names.set_home(parent, &name, ino, Time::default());
             }
         }
-        self.intents.retain(|intent| intent.unsettled > 0);
+        true
     }
 
     /// Drops what is home or of no use, and fills in what follows from the rest.

@@ -27,6 +27,8 @@ pub struct FileData {
     pub writes: Vec<Range<u64>>,
     /// Transfers to home from write to compare.
     pub transfers: Vec<Transfer>,
+    /// Where the last look for something to write home ended: the next one goes on from there.
+    pub look_from: u64,
     /// A truncate at home is under way.
     pub cutting: bool,
     /// An attribute change at home is under way.

@@ -88,9 +88,8 @@ impl Node {
             let home_valid = file.home_valid;
             return Some(self.start_cut(ino, home_valid));
         }
-        // While bytes of the file are on their way, the next ones gather until they make a chunk: home is given few large writes.
-        let least = if self.home.is_draining() { 0 } else { u64::from(self.config.chunk_bytes) };
-        if let Some(look) = self.start_transfers(ino, 0..u64::MAX, least) {
+        let gathers = !self.home.is_draining();
+        if let Some(look) = self.start_transfers(ino, 0..u64::MAX, gathers) {
             return Some(look);
         }
         let file = self.file(ino);
@@ -125,22 +124,32 @@ impl Node {
         Look::Stalled
     }
 
-    /// Starts transfers of dirty ranges within `within`, in file order; ranges of less than `least_bytes` only while the file has no other
-    /// transfer. None when all that may be are started.
-    fn start_transfers(&mut self, ino: Ino, within: Range<u64>, least_bytes: u64) -> Option<Look> {
+    /// Starts transfers of dirty ranges within `within`, in file order from where the last look ended. With `gathers`, a range at the file's
+    /// end that is shorter than a chunk waits while others are on their way: it is likely to grow, and home is given few large writes.
+    /// None when all that may be are started.
+    fn start_transfers(&mut self, ino: Ino, within: Range<u64>, gathers: bool) -> Option<Look> {
+        let from = self.file(ino).look_from;
+        let from = if within.contains(&from) { from } else { within.start };
+        let look = self.start_transfers_from(ino, from..within.end, gathers);
+        if look.is_some() || from == within.start { look } else { self.start_transfers_from(ino, within.start..from, gathers) }
+    }
+
+    fn start_transfers_from(&mut self, ino: Ino, within: Range<u64>, gathers: bool) -> Option<Look> {
+        let size = self.names.inodes.get(&ino).map_or(0, |i| i.attr.size);
+        let least = u64::from(self.config.chunk_bytes);
         let mut from = within.start;
         loop {
             if self.home.transfers_in_flight >= self.config.home_transfers_max {
-                let more = self.next_dirty_range(ino, from, within.end).is_some();
-                return more.then_some(Look::Full);
+                return Some(Look::Full);
             }
             let range = self.next_dirty_range(ino, from, within.end)?;
             from = range.end;
             let file = self.file(ino);
-            if file.is_in_flight(&range) || (!file.transfers.is_empty() && range.end - range.start < least_bytes) {
-                continue;
+            file.look_from = range.end;
+            let grows = gathers && range.end == size && range.end - range.start < least && !file.transfers.is_empty();
+            if !grows && !file.is_in_flight(&range) {
+                self.start_transfer(ino, range);
             }
-            self.start_transfer(ino, range);
         }
     }
 
@@ -458,7 +467,7 @@ impl Node {
         }
         // Synchronous write-back writes the victim and nothing else (B-04); in the background, a longer run costs home little more.
         let end = if self.is_write_back_async() { range.start + u64::from(self.config.home_write_bytes_max) } else { range.end };
-        self.start_transfers(ino, range.start..end.max(range.end), 0);
+        self.start_transfers(ino, range.start..end.max(range.end), false);
         self.io.files[&ino].transfers.iter().any(|t| t.range.start < range.end && range.start < t.range.end)
     }
 }

@@ -60,10 +60,23 @@ impl Node {
         needed
     }
 
-    /// Parents before children, by their names at home.
+    /// Directories before what stands in them at home: a name cannot be entered where nothing is known.
     fn push_inodes(&self, needed: &BTreeSet<Ino>, records: &mut Vec<Record>) {
+        let mut done = BTreeSet::new();
         for ino in needed {
-            records.extend(self.names.inode_record(*ino, self.home_valid_of(*ino)));
+            let mut stack = Vec::from([*ino]);
+            while let Some(ino) = stack.last().copied() {
+                let names = self.names.inodes.get(&ino).map(|i| &i.home_names).into_iter().flatten();
+                let parents = names.map(|(parent, _)| *parent).filter(|p| !done.contains(p) && needed.contains(p) && !stack.contains(p));
+                let missing = parents.collect::<Vec<_>>();
+                if missing.is_empty() {
+                    stack.pop();
+                    if done.insert(ino) {
+                        records.extend(self.names.inode_record(ino, self.home_valid_of(ino)));
+                    }
+                }
+                stack.extend(missing);
+            }
         }
     }
 

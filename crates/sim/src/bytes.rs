@@ -69,20 +69,19 @@ impl Bytes {
         })
     }
 
-    /// All offsets at which the two differ.
-    pub fn differences(&self, other: &Bytes) -> Vec<u64> {
-        let mut found = Vec::new();
+    /// Ranges (start, end) that hold everything in which the two differ: from the first to the last difference in a block.
+    pub fn differences(&self, other: &Bytes) -> Vec<(u64, u64)> {
         let mut indexes: Vec<u64> = self.blocks.keys().chain(other.blocks.keys()).copied().collect();
         indexes.sort_unstable();
         indexes.dedup();
-        for index in indexes {
+        let in_block = |index: u64| {
             let (a, b) = (self.block(index), other.block(index));
-            if !std::ptr::eq(a, b) {
-                let differing = a.iter().zip(b).enumerate().filter(|(_, (a, b))| a != b);
-                found.extend(differing.map(|(at, _)| index * BLOCK_BYTES + at as u64));
-            }
-        }
-        found
+            let differ = |(a, b): (&u8, &u8)| a != b;
+            let first = if std::ptr::eq(a, b) { None } else { a.iter().zip(b).position(differ) }?;
+            let last = a.iter().zip(b).rposition(differ)?;
+            Some((index * BLOCK_BYTES + first as u64, index * BLOCK_BYTES + last as u64 + 1))
+        };
+        indexes.into_iter().filter_map(in_block).collect()
     }
 
     fn block(&self, index: u64) -> &Block {

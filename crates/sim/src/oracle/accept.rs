@@ -93,7 +93,7 @@ impl State {
             if data.size != data.size_max && got < asked {
                 self.file_mut(model).settle_size(offset + got);
             }
-            if !data.others.is_empty() {
+            if !data.is_settled() {
                 self.file_mut(model).settle_bytes(offset, bytes);
             }
         }
@@ -157,7 +157,7 @@ pub fn check_read_of_any(versions: &[Rc<Inode>], offset: u64, len: u32, bytes: &
     let slices: Vec<Vec<u8>> = files.iter().map(|data| data.bytes.slice(offset, bytes.len())).collect();
     for (index, seen) in bytes.iter().enumerate() {
         let at = offset + index as u64;
-        let other = |data: &&super::state::FileData| data.others.get(&at).is_some_and(|others| others.contains(seen));
+        let other = |data: &&super::state::FileData| data.others.contains(at, *seen);
         if !slices.iter().any(|slice| slice[index] == *seen) && !files.iter().any(|data| other(data)) {
             let seen = Wrong { seen: &bytes[index..], expected: &slices[0][index..(index + 16).min(bytes.len())] };
             return Err(format!("byte {at} is of no version: {seen}"));

@@ -222,6 +222,15 @@ impl State {
         }
     }
 
+    /// A write is answered that has happened before: the time that it gave is known to lie before now, no sooner.
+    pub fn extend_time(&mut self, call: &Call) {
+        let Some(Ok(ino)) = call.changes_bytes_of().map(|ino| self.resolve(ino)) else { return };
+        let mtime = call.time_after(&self.inode(ino).mtime);
+        if mtime != self.inode(ino).mtime && mtime.0.len() <= self.inode(ino).mtime.0.len() {
+            self.inode_mut(ino).mtime = mtime;
+        }
+    }
+
     fn apply_set_attr(&mut self, call: &Call, ino: Ino, change: &AttrChange) -> Outcome {
         let ino = self.resolve(ino)?;
         if let Some(size) = change.size {

@@ -188,11 +188,13 @@ impl Oracle {
 
     /// Gives `each` all worlds that follow from `world` and in which the request has happened.
     fn explain(&self, world: &PossibleWorld, call: CallId, each: &mut dyn FnMut(PossibleWorld)) {
+        let asked = &self.pending[&call];
         if world.happened.contains_key(&call) {
-            each(world.clone());
+            let mut world = world.clone();
+            world.state.extend_time(asked);
+            each(world);
             return;
         }
-        let asked = &self.pending[&call];
         let mut direct = world.clone();
         let expected = direct.state.apply(asked);
         direct.happened.insert(call, expected);
@@ -290,15 +292,18 @@ fn note(versions: &mut Vec<Rc<Inode>>, inode: &Rc<Inode>) {
 /// Adds a world if it is not among them. Worlds that differ in times only become one: which of two changes of a directory came last
 /// is seldom ever seen, and there are many.
 fn push_new(worlds: &mut Worlds, world: PossibleWorld) {
-    match worlds.iter_mut().find(|other| other.is_like(&world)) {
-        Some(like) => Rc::make_mut(like).merge_times(&world),
-        None if worlds.len() < WORLDS_EXACT_MAX => worlds.push(Rc::new(world)),
-        // Writes beside each other that nobody reads: from here on it is left open, byte by byte, which one came last.
-        None => match worlds.iter_mut().find(|other| other.state.has_same_shape(&world.state) && other.happened.keys().eq(world.happened.keys())) {
-            Some(like) => Rc::make_mut(like).state.merge_bytes(&world.state),
-            None => worlds.push(Rc::new(world)),
-        },
+    if let Some(like) = worlds.iter_mut().find(|other| other.is_like(&world)) {
+        return Rc::make_mut(like).merge_times(&world);
     }
+    if worlds.len() >= WORLDS_EXACT_MAX {
+        // Writes beside each other that nobody reads: from here on it is left open, byte by byte, which one came last.
+        let same =
+            |other: &&mut Rc<PossibleWorld>| other.state.has_same_shape(&world.state) && other.happened.keys().eq(world.happened.keys());
+        if let Some(like) = worlds.iter_mut().find(same) {
+            return Rc::make_mut(like).state.merge_bytes(&world.state);
+        }
+    }
+    worlds.push(Rc::new(world));
 }
 
 impl PossibleWorld {

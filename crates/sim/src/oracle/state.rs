@@ -57,8 +57,48 @@ pub struct FileData {
     pub size: u64,
     /// The largest size that the file may have.
     pub size_max: u64,
-    /// Bytes that may have other values than in `bytes`.
-    pub others: BTreeMap<u64, Vec<u8>>,
+    /// What may stand there instead of what is in `bytes`.
+    pub others: Others,
+}
+
+/// Runs of bytes (offset, bytes) that may stand in a file, each byte for itself; ordered, so that equal ones look equal.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Others(BTreeSet<(u64, Rc<Vec<u8>>)>);
+
+impl Others {
+    fn push(&mut self, offset: u64, bytes: &[u8]) {
+        self.0.insert((offset, Rc::new(bytes.to_vec())));
+    }
+
+    /// Takes `start..end` out.
+    fn remove(&mut self, start: u64, end: u64) {
+        let hit = |(offset, bytes): &(u64, Rc<Vec<u8>>)| *offset < end && start < offset + bytes.len() as u64;
+        if !self.0.iter().any(hit) {
+            return;
+        }
+        for (offset, bytes) in std::mem::take(&mut self.0) {
+            if !hit(&(offset, Rc::clone(&bytes))) {
+                self.0.insert((offset, bytes));
+                continue;
+            }
+            let last = offset + bytes.len() as u64;
+            if offset < start {
+                self.push(offset, &bytes[..(start - offset) as usize]);
+            }
+            if end < last {
+                self.push(end, &bytes[(end - offset) as usize..]);
+            }
+        }
+    }
+
+    /// Whether a byte may stand at an offset.
+    pub fn contains(&self, at: u64, byte: u8) -> bool {
+        self.0.iter().any(|(offset, bytes)| at >= *offset && bytes.get((at - offset) as usize) == Some(&byte))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
 }
 
 /// What an inode is, beside its attributes.
@@ -356,13 +396,13 @@ impl State {
 impl FileData {
     /// Data of this size that is known.
     pub fn of(bytes: Bytes, size: u64) -> FileData {
-        FileData { bytes, size, size_max: size, others: BTreeMap::new() }
+        FileData { bytes, size, size_max: size, others: Others::default() }
     }
 
     /// A write that happened in whole.
     pub fn write(&mut self, offset: u64, payload: &[u8]) {
         let end = offset + payload.len() as u64;
-        self.others = self.others.iter().filter(|(at, _)| !(offset..end).contains(at)).map(|(at, other)| (*at, other.clone())).collect();
+        self.others.remove(offset, end);
         self.bytes.write(offset, payload);
         self.size = self.size.max(end);
         self.size_max = self.size_max.max(end);
@@ -371,24 +411,16 @@ impl FileData {
     /// A write of which nobody knows how much of it happened.
     pub fn write_perhaps(&mut self, offset: u64, payload: &[u8]) {
         let end = offset + payload.len() as u64;
-        let old = self.bytes.slice(offset, payload.len());
-        for (at, (old, new)) in (offset..end).zip(old.iter().zip(payload)) {
-            if old != new {
-                self.others.entry(at).or_default().push(*old);
-            }
-        }
+        self.others.push(offset, &self.bytes.slice(offset, payload.len()));
         self.bytes.write(offset, payload);
         self.size_max = self.size_max.max(end);
     }
 
     /// Lets every byte, and the size, be one of both.
     fn merge(&mut self, other: &FileData) {
-        for (at, values) in &other.others {
-            self.others.entry(*at).or_default().extend(values);
-        }
-        for at in self.bytes.differences(&other.bytes) {
-            let value = other.bytes.slice(at, 1)[0];
-            self.others.entry(at).or_default().push(value);
+        self.others.0.extend(other.others.0.iter().cloned());
+        for (start, end) in self.bytes.differences(&other.bytes) {
+            self.others.push(start, &other.bytes.slice(start, (end - start) as usize));
         }
         (self.size, self.size_max) = (self.size.min(other.size), self.size_max.max(other.size_max));
     }
@@ -396,7 +428,7 @@ impl FileData {
     /// The size is set.
     pub fn truncate(&mut self, size: u64) {
         self.bytes.truncate(size);
-        self.others.split_off(&size);
+        self.others.remove(size, u64::MAX);
         (self.size, self.size_max) = (size, size);
     }
 
@@ -407,12 +439,17 @@ impl FileData {
         }
     }
 
+    /// Whether every byte is known.
+    pub fn is_settled(&self) -> bool {
+        self.others.is_empty()
+    }
+
     /// Bytes were seen.
     pub fn settle_bytes(&mut self, offset: u64, seen: &[u8]) {
         let end = offset + seen.len() as u64;
-        if self.others.range(offset..end).next().is_some() {
+        if !self.others.is_empty() {
             self.bytes.write(offset, seen);
-            self.others.retain(|at, _| !(offset..end).contains(at));
+            self.others.remove(offset, end);
         }
     }
 
@@ -423,7 +460,7 @@ impl FileData {
             return None;
         }
         (offset..).zip(expected.iter().zip(seen)).find_map(|(at, (expected, seen))| {
-            let possible = expected == seen || self.others.get(&at).is_some_and(|others| others.contains(seen));
+            let possible = expected == seen || self.others.contains(at, *seen);
             (!possible).then_some(at)
         })
     }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use crate::extent::ExtentMap;
-use crate::id::CallId;
+use crate::id::{CallId, Position};
 use crate::time::Time;
 
 /// Where the bytes of a file are, and what is under way with it.
@@ -29,6 +29,8 @@ pub struct FileData {
     pub transfers: Vec<Transfer>,
     /// Where the last look for something to write home ended: the next one goes on from there.
     pub look_from: u64,
+    /// The newest record that says that something was cut off.
+    pub cut_position: Position,
     /// A truncate at home is under way.
     pub cutting: bool,
     /// An attribute change at home is under way.

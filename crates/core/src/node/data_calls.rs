@@ -212,7 +212,8 @@ impl Node {
             }
             self.ensure_journaled(ino);
             self.set_size(ino, old, size);
-            self.record(Record::Size { ino, size, time_ns: self.now.as_nanos() as i64 });
+            let position = self.record(Record::Size { ino, size, time_ns: self.now.as_nanos() as i64 });
+            self.file(ino).cut_position = position;
         } else if !inode.journaled {
             self.ensure_journaled(ino);
         }

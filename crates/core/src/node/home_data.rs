@@ -320,6 +320,12 @@ impl Node {
         if self.home.changes_in_flight >= self.config.home_changes_max {
             return Look::Full;
         }
+        let durable = self.journal.durable;
+        if self.file(ino).cut_position > durable && !self.is_log_hopeless() {
+            // A power loss that undid the cut here must find the bytes at home.
+            self.sync.wanted = true;
+            return Look::Stalled;
+        }
         let Some(path) = self.names.home_path(ino) else { return Look::Stalled };
         let file = self.file(ino);
         file.cutting = true;

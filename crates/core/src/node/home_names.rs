@@ -156,11 +156,16 @@ impl Node {
         ChangeJob { ino, slots, change, intent, bars, is_removal, directories }
     }
 
+    /// The buffer's medium takes no more syncs.
+    pub(super) fn is_log_hopeless(&self) -> bool {
+        self.journal.failed.is_some() || self.sync.is_broken()
+    }
+
     /// Carries out the changes whose intent is on the medium: home must never be ahead of what a power loss leaves of the journal.
     pub(super) fn start_intended(&mut self) {
         let durable = self.journal.durable;
         // A buffer whose medium takes no more syncs is emptied all the same; there is nothing left to wait for.
-        let hopeless = self.journal.failed.is_some() || self.sync.is_broken();
+        let hopeless = self.is_log_hopeless();
         let (now, later) = core::mem::take(&mut self.home.intended).into_iter().partition(|job| hopeless || job.intent <= durable);
         self.home.intended = later;
         self.sync.wanted |= !self.home.intended.is_empty();

@@ -175,10 +175,15 @@ impl Home {
 
     /// Something settled: whoever waited for it is looked at again.
     fn stir(&mut self, now: Time) {
+        self.stir_files(now);
+        self.scan_from = Some(0);
+    }
+
+    /// Files that wait are looked at again.
+    pub fn stir_files(&mut self, now: Time) {
         for ino in core::mem::take(&mut self.stalled) {
             self.enqueue(ino, now);
         }
-        self.scan_from = Some(0);
     }
 }
 
@@ -437,6 +442,11 @@ impl Node {
         let writing = self.io.files.values().any(|f| !f.writes.is_empty()) || !self.room_waiters.is_empty();
         if !self.home.is_draining() || retrying || writing || self.sync.is_running() {
             return;
+        }
+        if self.journal.durable < self.journal.last_change && !self.is_log_hopeless() {
+            // Home must not be newer than what a power loss leaves of the journal, which would undo it.
+            self.sync.wanted = true;
+            return self.start_sync();
         }
         let failures = self.drain_failures();
         for call in core::mem::take(&mut self.home.drains) {

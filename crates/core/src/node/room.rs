@@ -345,14 +345,16 @@ impl Node {
         Ok(())
     }
 
-    fn start_sync(&mut self) {
+    pub(super) fn start_sync(&mut self) {
         if !self.sync.wanted || self.sync.running.is_some() || self.journal.failed.is_some() {
             return;
         }
         self.sync.wanted = false;
         self.sync.running = Some(self.journal.last);
         self.sync.failed = None;
-        let unspilled = self.io.segments.live.iter().filter(|(_, s)| s.unspilled.is_some() || s.spills_in_flight > 0);
+        // When everything is home, no payload has to last, only the records that say so.
+        let is_needed = self.io.dirty_bytes > 0;
+        let unspilled = self.io.segments.live.iter().filter(|(_, s)| (is_needed && s.unspilled.is_some()) || s.spills_in_flight > 0);
         let ids = unspilled.map(|(id, s)| (*id, s.spills_in_flight > 0)).collect::<Vec<_>>();
         self.sync.behind.clear();
         for (id, is_spilling) in ids {
@@ -404,6 +406,8 @@ impl Node {
             }
         }
         self.sync.wanted |= !self.sync.waiters.is_empty();
+        // A cut at home may have waited for this.
+        self.home.stir_files(self.now);
     }
 
     /// The journal was appended to or a spill ended: a sync may have waited for it.

@@ -158,7 +158,7 @@ pub fn check_read_of_any(versions: &[Rc<Inode>], offset: u64, len: u32, bytes: &
     for (index, seen) in bytes.iter().enumerate() {
         let at = offset + index as u64;
         let other = |data: &&super::state::FileData| data.others.contains(at, *seen);
-        if !slices.iter().any(|slice| slice[index] == *seen) && !files.iter().any(|data| other(data)) {
+        if !slices.iter().any(|slice| slice[index] == *seen) && !files.iter().any(other) {
             let seen = Wrong { seen: &bytes[index..], expected: &slices[0][index..(index + 16).min(bytes.len())] };
             return Err(format!("byte {at} is of no version: {seen}"));
         }

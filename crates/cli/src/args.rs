@@ -43,6 +43,9 @@ pub(crate) enum Command {
     Config(ConfigArgs),
     /// Replay a recorded run through the core and check that it decides the same.
     Replay(ReplayArgs),
+    /// Has the kernel hand over what it still holds of a mount. Its own process: see `engine::flush_kernel`.
+    #[command(hide = true)]
+    FlushKernel { mount: PathBuf },
 }
 
 #[derive(Args, Debug)]

@@ -1,6 +1,8 @@
 //! The one place where the command line touches the server and the mount.
 
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -153,18 +155,29 @@ impl Engine {
 }
 
 /// Has the kernel hand over the pages that processes have written through a mapping, or in the write-back mode.
+///
+/// Another process asks for it. A thread of this one would wait for itself: if this process were killed meanwhile, that thread could not
+/// end before its request was answered, the kernel would not give the request up before this process had ended, and both would last for ever.
 fn flush_kernel(mount: &Path) -> Result<(), DrainFailure> {
-    let failure = |error: std::io::Error| DrainFailure {
-        path: HomePath::default(),
-        errno: Errno(error.raw_os_error().unwrap_or(Errno::EIO.0)),
-        step: DrainStep::Write,
-    };
+    let failure = |errno| DrainFailure { path: HomePath::default(), errno, step: DrainStep::Write };
     if crate::mounts::mounted_at(mount).is_none() {
         // Unmounted from outside: the kernel flushed it then, and what is here now is another file system.
         return Ok(());
     }
-    let root = std::fs::File::open(mount).map_err(failure)?;
-    rustix::fs::syncfs(root).map_err(|error| failure(error.into()))
+    let mut helper = Command::new("/proc/self/exe");
+    helper.arg("flush-kernel").arg(mount).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // In a group of its own it does not get the signals of the terminal, which are for this process to act on.
+    let status = helper.process_group(0).status().map_err(|error| failure(Errno(error.raw_os_error().unwrap_or(Errno::EIO.0))))?;
+    match status.code() {
+        Some(0) => Ok(()),
+        code => Err(failure(code.map_or(Errno::EIO, Errno))),
+    }
+}
+
+/// What [`flush_kernel`] has the other process do; gives an error number as the exit status.
+pub(crate) fn flush_kernel_from_outside(mount: &Path) -> u8 {
+    let done = std::fs::File::open(mount).and_then(|root| Ok(rustix::fs::syncfs(root)?));
+    done.map_or_else(|error| error.raw_os_error().and_then(|errno| u8::try_from(errno).ok()).unwrap_or(Errno::EIO.0 as u8), |()| 0)
 }
 
 /// Takes away a mount whose server has died; says whether there was one.

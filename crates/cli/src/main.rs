@@ -70,6 +70,7 @@ fn dispatch(cli: &Cli, arguments: &[OsString], console: Console) -> Result<u8, E
             show::command(&layers, &settings, args.toml)
         }
         Command::Replay(args) => replay::command(args, console),
+        Command::FlushKernel { mount } => return Ok(engine::flush_kernel_from_outside(mount)),
     }?;
     Ok(0)
 }

@@ -222,7 +222,7 @@ impl State {
         }
     }
 
-    /// A write is answered that has happened before: the time that it gave is known to lie before now, no sooner.
+    /// A write has happened and is not answered: the time that it gave is known to lie before now, no sooner.
     pub fn extend_time(&mut self, call: &Call) {
         let Some(Ok(ino)) = call.changes_bytes_of().map(|ino| self.resolve(ino)) else { return };
         let mtime = call.time_after(&self.inode(ino).mtime);

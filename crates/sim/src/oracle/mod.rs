@@ -26,7 +26,7 @@ use state::{Inode, ModelIno, State};
 const WORLDS_MAX: usize = 4000;
 
 /// Above this, worlds that differ in bytes only are made one.
-const WORLDS_EXACT_MAX: usize = 24;
+const WORLDS_EXACT_MAX: usize = 8;
 
 /// One way in which everything so far can have happened.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -141,6 +141,7 @@ impl Oracle {
         for pending in self.pending.values_mut() {
             pending.handled.1 = now.as_nanos() as i64;
         }
+        self.extend_times();
         self.note_versions();
         if let Some(answered) = self.answer_beside_changes(call, reply, payload) {
             return answered;
@@ -174,6 +175,16 @@ impl Oracle {
         Ok(())
     }
 
+    /// A write that has happened in a world and is not answered may have given its time as late as now.
+    fn extend_times(&mut self) {
+        for world in &mut self.worlds {
+            let open: Vec<CallId> = world.happened.keys().copied().filter(|call| self.pending[call].changes_bytes_of().is_some()).collect();
+            for call in open {
+                Rc::make_mut(world).state.extend_time(&self.pending[&call]);
+            }
+        }
+    }
+
     /// A read beside a change of its file need not be atomic: each of its bytes may be of before or after. None if there was no change.
     fn answer_beside_changes(&mut self, call: CallId, reply: &Reply, payload: &[u8]) -> Option<Result<(), Contradiction>> {
         let versions = self.read_versions.remove(&call)?;
@@ -190,9 +201,7 @@ impl Oracle {
     fn explain(&self, world: &PossibleWorld, call: CallId, each: &mut dyn FnMut(PossibleWorld)) {
         let asked = &self.pending[&call];
         if world.happened.contains_key(&call) {
-            let mut world = world.clone();
-            world.state.extend_time(asked);
-            each(world);
+            each(world.clone());
             return;
         }
         let mut direct = world.clone();

@@ -354,7 +354,7 @@ impl<M: Subject> World<M> {
         let open = self.calls.remove(&call).expect("the contract has been checked");
         self.liveness.answered(call);
         self.summary.answered += 1;
-        self.say(|| format!("answer {call:?} {}", brief(&reply)));
+        self.say(|| format!("answer {call:?} {} ({} possible states)", brief(&reply), self.oracle.world_count()));
         match &reply {
             Reply::Error { errno } if self.liveness.may_fail(open.since, *errno) => {
                 let perhaps = self.liveness.log_has_failed();

@@ -328,10 +328,10 @@ impl State {
     }
 
     fn apply_rename(&mut self, call: &Call, from: (Ino, &Name), to: (Ino, &Name), mode: RenameMode) -> Outcome {
-        let (from_dir, to_dir) = (self.dir(from.0)?, self.dir(to.0)?);
         if check_name(from.1).and(check_name(to.1)).is_err() {
-            return Ok(Expected::Error(&[Errno::ENAMETOOLONG, Errno::ENOENT]));
+            return Ok(Expected::Error(&[Errno::ENAMETOOLONG, Errno::ENOENT, Errno::ESTALE]));
         }
+        let (from_dir, to_dir) = (self.dir(from.0)?, self.dir(to.0)?);
         let ino = self.child(from_dir, from.1).ok_or(Errno::ENOENT)?;
         let replaced = self.child(to_dir, to.1);
         let is_dir = self.inode(ino).kind == Kind::Directory;

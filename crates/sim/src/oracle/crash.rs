@@ -8,7 +8,7 @@ use forebay_core::message::Request;
 use forebay_core::time::Time;
 
 use super::apply::Call;
-use super::state::State;
+use super::state::{Inode, ModelIno, State, TimeSpan};
 use super::{Oracle, PossibleWorld, Worlds, push_new};
 
 impl Oracle {
@@ -22,12 +22,23 @@ impl Oracle {
         self.begin_again(next);
     }
 
-    /// The power failed: what is there is the state of some moment since the last sync.
+    /// The power failed: what is there is the state of some moment since the last sync. Home may have bytes of files that are newer:
+    /// they are written there before the journal is on the medium.
     pub fn lose_power(&mut self, now: Time) {
         self.remember();
         let mut next = Worlds::new();
-        for moment in std::mem::take(&mut self.history) {
-            after_crash(&moment.worlds, &moment.pending, now, &mut next);
+        let mut newer = Newer::default();
+        for moment in std::mem::take(&mut self.history).into_iter().rev() {
+            for world in &moment.worlds {
+                newer.add(&world.state, &moment.pending);
+            }
+            let mut worlds = Worlds::new();
+            after_crash(&moment.worlds, &moment.pending, now, &mut worlds);
+            for world in worlds {
+                let mut world = Rc::unwrap_or_clone(world);
+                newer.open(&mut world.state, now);
+                push_new(&mut next, world);
+            }
         }
         self.begin_again(next);
     }
@@ -35,7 +46,7 @@ impl Oracle {
     fn begin_again(&mut self, worlds: Worlds) {
         self.worlds = worlds;
         self.pending.clear();
-        self.read_versions.clear();
+        self.reads.clear();
         self.references.clear();
         self.syncs.clear();
         self.remember();
@@ -76,6 +87,41 @@ fn in_all_orders(state: &State, calls: &BTreeMap<CallId, Call>, open: &[CallId],
     }
 }
 
+/// Of each file, all that it has been since a moment.
+#[derive(Default)]
+struct Newer {
+    files: BTreeMap<ModelIno, (Rc<Inode>, bool)>,
+}
+
+impl Newer {
+    /// Goes back to an older moment.
+    fn add(&mut self, state: &State, pending: &BTreeMap<CallId, Call>) {
+        let mut state = state.clone();
+        for call in pending.values().filter(|call| call.changes_bytes_of().is_some()) {
+            state.apply_perhaps(call);
+        }
+        for (ino, inode) in state.inodes.iter().filter(|(_, inode)| inode.file().is_some()) {
+            let (file, has_changed) = self.files.entry(*ino).or_insert_with(|| (Rc::clone(inode), false));
+            if !Rc::ptr_eq(file, inode) && file.body != inode.body {
+                *has_changed = true;
+                Rc::make_mut(file).merge_bytes(inode);
+            }
+        }
+    }
+
+    /// Lets the bytes of each file be as they were at any moment since.
+    fn open(&self, state: &mut State, now: Time) {
+        let changed: Vec<ModelIno> = state.inodes.keys().copied().filter(|ino| self.files.get(ino).is_some_and(|(_, changed)| *changed)).collect();
+        for ino in changed {
+            let inode = state.inode_mut(ino);
+            inode.merge_bytes(&self.files[&ino].0);
+            // Home gives a file the time of a write until its own time comes home.
+            let first = inode.mtime.0.iter().map(|(first, _)| *first).min().unwrap_or(0);
+            inode.mtime = inode.mtime.or(&TimeSpan(vec![(first, now.as_nanos() as i64)]));
+        }
+    }
+}
+
 impl State {
     /// A request that was cut off: a write may be there in part, any other request in whole.
     pub(super) fn apply_perhaps(&mut self, call: &Call) {
@@ -86,7 +132,7 @@ impl State {
         let Ok(ino) = self.resolve(ino) else { return };
         let before = self.inode(ino).mtime.clone();
         let inode = self.inode_mut(ino);
-        inode.mtime = before.or(&super::state::TimeSpan(vec![call.handled]));
+        inode.mtime = before.or(&TimeSpan(vec![call.handled]));
         let data = self.file_mut(ino);
         let offset = if append { data.size } else { offset };
         data.write_perhaps(offset, &Rc::clone(&call.payload));

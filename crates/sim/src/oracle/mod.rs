@@ -53,7 +53,7 @@ pub struct Oracle {
     worlds: Worlds,
     pending: BTreeMap<CallId, Call>,
     /// What the files of reads under way were and may have been since these were asked for.
-    read_versions: BTreeMap<CallId, Vec<Rc<Inode>>>,
+    reads: BTreeMap<CallId, ReadWatch>,
     /// References that clients hold, of each of the machine's numbers.
     references: BTreeMap<Ino, u64>,
     /// Moments since the last sync, the oldest first; what a power loss may go back to.
@@ -76,7 +76,7 @@ impl Oracle {
         let mut oracle = Oracle {
             worlds,
             pending: BTreeMap::new(),
-            read_versions: BTreeMap::new(),
+            reads: BTreeMap::new(),
             references: BTreeMap::new(),
             history: Vec::new(),
             moments: 0,
@@ -99,7 +99,7 @@ impl Oracle {
         let now_ns = now.as_nanos() as i64;
         let asked = Call { request, payload, makes: ModelIno(call.0), handled: (now_ns, now_ns) };
         if asked.reads_file().is_some() {
-            self.read_versions.insert(call, Vec::new());
+            self.reads.insert(call, ReadWatch::default());
         }
         self.pending.insert(call, asked);
         self.note_versions();
@@ -107,16 +107,17 @@ impl Oracle {
 
     /// Notes what the files of the reads under way may be now: with each change under way, or without.
     fn note_versions(&mut self) {
-        for (read, versions) in &mut self.read_versions {
+        for (read, watch) in &mut self.reads {
             let Some(ino) = self.pending[read].reads_file() else { continue };
             let changes: Vec<&Call> = self.pending.values().filter(|call| call.changes_bytes_of() == Some(ino)).collect();
+            watch.is_disturbed |= !changes.is_empty();
             for world in &self.worlds {
                 let Ok(model) = world.state.resolve(ino) else { continue };
-                note(versions, world.state.inode(model));
+                watch.note(world.state.inode(model));
                 for change in &changes {
                     let mut state = world.state.clone();
                     state.apply(change);
-                    note(versions, state.inode(model));
+                    watch.note(state.inode(model));
                 }
             }
         }
@@ -143,12 +144,11 @@ impl Oracle {
         }
         self.extend_times();
         self.note_versions();
-        if let Some(answered) = self.answer_beside_changes(call, reply, payload) {
-            return answered;
-        }
+        let watch = self.reads.remove(&call);
         let (mut next, mut reasons): (Worlds, Vec<String>) = (Vec::new(), Vec::new());
-        for world in std::mem::take(&mut self.worlds) {
-            self.explain(&world, call, &mut |mut world| {
+        let before = std::mem::take(&mut self.worlds);
+        for world in &before {
+            self.explain(world, call, &mut |mut world| {
                 let expected = world.happened.remove(&call).expect("the request has happened here");
                 match world.state.accept(&expected, reply, payload) {
                     Ok(()) => push_new(&mut next, world),
@@ -158,6 +158,12 @@ impl Oracle {
             assert!(next.len() <= WORLDS_MAX, "too many possible worlds to follow");
         }
         let asked = self.pending.remove(&call).expect("only open calls are answered");
+        if next.is_empty()
+            && let Some(watch) = watch.filter(|watch| watch.is_disturbed)
+        {
+            self.worlds = before;
+            return watch.check(&asked.request, reply, payload);
+        }
         self.worlds = next;
         if self.worlds.is_empty() {
             reasons.dedup();
@@ -183,18 +189,6 @@ impl Oracle {
                 Rc::make_mut(world).state.extend_time(&self.pending[&call]);
             }
         }
-    }
-
-    /// A read beside a change of its file need not be atomic: each of its bytes may be of before or after. None if there was no change.
-    fn answer_beside_changes(&mut self, call: CallId, reply: &Reply, payload: &[u8]) -> Option<Result<(), Contradiction>> {
-        let versions = self.read_versions.remove(&call)?;
-        let (Request::Read { offset, len, .. }, Reply::Read { len: got }) = (&self.pending[&call].request, reply) else { return None };
-        if versions.len() < 2 {
-            return None;
-        }
-        let judged = accept::check_read_of_any(&versions, *offset, *len, &payload[..*got as usize]);
-        let asked = self.pending.remove(&call).expect("only open calls are answered");
-        Some(judged.map_err(|what| Contradiction(format!("{:?} beside changes of the file: {what}", asked.request))))
     }
 
     /// Gives `each` all worlds that follow from `world` and in which the request has happened.
@@ -246,7 +240,7 @@ impl Oracle {
             pending.handled.1 = now.as_nanos() as i64;
         }
         let asked = self.pending.remove(&call).expect("only open calls are answered");
-        self.read_versions.remove(&call);
+        self.reads.remove(&call);
         self.syncs.remove(&call);
         let mut next = Worlds::new();
         for world in std::mem::take(&mut self.worlds) {
@@ -291,10 +285,28 @@ impl Oracle {
     }
 }
 
-/// Adds a version of a file if it is not there.
-fn note(versions: &mut Vec<Rc<Inode>>, inode: &Rc<Inode>) {
-    if !versions.iter().any(|version| Rc::ptr_eq(version, inode) || version.body == inode.body) {
-        versions.push(Rc::clone(inode));
+/// What the file of a read under way was, and may have been, since it was asked for.
+#[derive(Clone, Debug, Default)]
+struct ReadWatch {
+    versions: Vec<Rc<Inode>>,
+    /// A change of the file was under way at the same time.
+    is_disturbed: bool,
+}
+
+impl ReadWatch {
+    fn note(&mut self, inode: &Rc<Inode>) {
+        if !self.versions.iter().any(|version| Rc::ptr_eq(version, inode) || version.body == inode.body) {
+            self.versions.push(Rc::clone(inode));
+        }
+    }
+
+    /// A read beside a change of its file need not be atomic: each of its bytes may be of before or after.
+    fn check(&self, request: &Request, reply: &Reply, payload: &[u8]) -> Result<(), Contradiction> {
+        let (Request::Read { offset, len, .. }, Reply::Read { len: got }) = (request, reply) else {
+            return Err(Contradiction(format!("{request:?} was answered with {reply:?}")));
+        };
+        let judged = accept::check_read_of_any(&self.versions, *offset, *len, &payload[..*got as usize]);
+        judged.map_err(|what| Contradiction(format!("{request:?} beside changes of the file: {what}")))
     }
 }
 

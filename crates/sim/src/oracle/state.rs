@@ -140,6 +140,13 @@ impl Inode {
         plain(self) == plain(other)
     }
 
+    /// Lets every byte of a file, and its size, be one of both.
+    pub(super) fn merge_bytes(&mut self, other: &Inode) {
+        if let (Body::File(ours), Some(theirs)) = (&mut self.body, other.file()) {
+            ours.merge(theirs);
+        }
+    }
+
     /// A file's data.
     pub fn file(&self) -> Option<&FileData> {
         match &self.body {
@@ -377,10 +384,8 @@ impl State {
     pub(super) fn merge_bytes(&mut self, other: &State) {
         self.merge_times(other);
         for (into, other) in self.inodes.values_mut().zip(other.inodes.values()) {
-            if let (false, Some(theirs)) = (Rc::ptr_eq(into, other), other.file())
-                && let Body::File(ours) = &mut Rc::make_mut(into).body
-            {
-                ours.merge(theirs);
+            if !Rc::ptr_eq(into, other) {
+                Rc::make_mut(into).merge_bytes(other);
             }
         }
     }

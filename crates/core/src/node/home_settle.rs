@@ -141,6 +141,10 @@ impl Home {
         self.in_flight == 0 && self.applied.is_empty() && !self.syncing && self.synced.is_empty()
     }
 
+    fn only_waits_for_sync(&self) -> bool {
+        self.in_flight == 0 && !self.syncing && self.synced.is_empty() && !self.applied.is_empty()
+    }
+
     /// A file has something to bring home.
     pub fn note_dirty(&mut self, ino: Ino) {
         if !self.queued.contains_key(&ino) {
@@ -425,11 +429,17 @@ impl Node {
         Ok(())
     }
 
+    /// All that is left at home waits for a sync, which a drain has tried too often.
+    fn is_sync_given_up(&self) -> bool {
+        self.home.only_waits_for_sync() && self.rests(&Subject::Sync) == Some(Time(u64::MAX))
+    }
+
     fn break_ring_or_finish_drain(&mut self) {
         let home = &self.home;
         let urgent = self.is_home_urgent();
-        let idle = home.is_quiet() && home.scan_from.is_none() && home.names_due.is_none() && !home.is_moving() && self.ready.is_empty();
-        if !idle || !urgent {
+        // A drain that has given its sync up leaves what waits for it, and what waits for that.
+        let rests = home.is_quiet() && !home.is_moving() || self.is_sync_given_up();
+        if !rests || home.scan_from.is_some() || home.names_due.is_some() || !self.ready.is_empty() || !urgent {
             return;
         }
         if home.is_draining() && (!home.queue.is_empty() || !home.noted.is_empty()) {

@@ -13,6 +13,7 @@ mod home_names;
 mod home_settle;
 mod journal;
 mod name_calls;
+mod read_calls;
 mod room;
 mod snapshot;
 
@@ -29,10 +30,10 @@ use crate::master::{Namespace, Need, Stop};
 use crate::message::{Counters, DirEntry, Reply, Request, Status};
 use crate::time::Time;
 
-use data_calls::ReadCall;
 use home_names::ChangedSlots;
 use home_settle::Home;
 use journal::JournalBooks;
+use read_calls::ReadCall;
 use room::SyncBooks;
 
 /// Why a configuration cannot be used.
@@ -90,7 +91,7 @@ enum Pending {
     WriteCall(data_calls::WriteCall),
     ReadLog { call: CallId },
     Fetch { ino: Ino, fetch: u64 },
-    KeepFetch(data_calls::KeepFetch),
+    KeepFetch(read_calls::KeepFetch),
     Spill { segment: crate::id::SegmentId, hull: (u32, u32), sync: bool },
     SyncLog { upto: Position },
     Copy(room::CopyJob),

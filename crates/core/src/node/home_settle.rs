@@ -448,7 +448,9 @@ impl Node {
         if home.troubles.is_empty() && self.break_ring() {
             return;
         }
-        let retrying = self.home.troubles.values().any(|t| t.tries < self.config.drain_tries_max);
+        // What was tried again and now waits for the sync keeps its trouble until then.
+        let waits_in_vain = |t: &Trouble| self.is_sync_given_up() && t.again_at <= self.now;
+        let retrying = self.home.troubles.values().any(|t| t.tries < self.config.drain_tries_max && !waits_in_vain(t));
         let writing = self.io.files.values().any(|f| !f.writes.is_empty()) || !self.room_waiters.is_empty();
         if !self.home.is_draining() || retrying || writing || self.sync.is_running() {
             return;

@@ -72,6 +72,11 @@ impl NameOp {
         }
     }
 
+    /// The names that it concerns.
+    pub fn names(&self) -> Vec<&Name> {
+        self.places().into_iter().map(|place| &place.1).collect()
+    }
+
     fn inos(&self) -> BTreeSet<HomeIno> {
         match self {
             NameOp::Make { ino, .. } | NameOp::Link { ino, .. } | NameOp::Remove { ino, .. } => [*ino].into(),

@@ -111,7 +111,8 @@ impl Newer {
 
     /// Lets the bytes of each file be as they were at any moment since.
     fn open(&self, state: &mut State, now: Time) {
-        let changed: Vec<ModelIno> = state.inodes.keys().copied().filter(|ino| self.files.get(ino).is_some_and(|(_, changed)| *changed)).collect();
+        let changed: Vec<ModelIno> =
+            state.inodes.keys().copied().filter(|ino| self.files.get(ino).is_some_and(|(_, changed)| *changed)).collect();
         for ino in changed {
             let inode = state.inode_mut(ino);
             inode.merge_bytes(&self.files[&ino].0);

@@ -1,6 +1,6 @@
 //! Effects begin and end: how long they take, and whether they fail.
 
-use forebay_core::effect::{Effect, Input, LogRange, Outcome, Payload, Slot};
+use forebay_core::effect::{Effect, HomeChange, Input, LogRange, Outcome, Payload, Slot};
 use forebay_core::errno::Errno;
 use forebay_core::id::Token;
 use forebay_core::time::Time;
@@ -56,6 +56,12 @@ fn delay_of(effect: &Effect) -> (u64, u64) {
         SyncHome { .. } => (200_000, 60_000_000),
         _ => (50_000, 25_000_000),
     }
+}
+
+/// Whether an effect that fails has not happened: a change of names is there or it is not.
+fn is_atomic(effect: &Effect) -> bool {
+    let Effect::ChangeHome { change, .. } = effect else { return false };
+    !matches!(change, HomeChange::Truncate { .. } | HomeChange::SetAttr { .. })
 }
 
 fn is_at_home(effect: &Effect) -> bool {
@@ -139,7 +145,7 @@ impl<M: Subject> World<M> {
         let sync = matches!(effect, Effect::SyncLog { .. }).then(|| (self.log.begin_sync(), self.journal.begin_sync()));
         let inline = matches!(effect, Effect::Journal { .. } | Effect::RotateJournal { .. });
         let end = self.end_of(&effect);
-        let happens = failure.is_none() || (!inline && self.chance.chance(500));
+        let happens = failure.is_none() || (!inline && !is_atomic(&effect) && self.chance.chance(500));
         let parts = parts_of(&effect);
         self.in_flight.insert(token, InFlight { effect, result: None, failure, happens, gathered: Vec::new(), sync });
         if inline {

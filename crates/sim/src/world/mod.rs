@@ -311,7 +311,13 @@ impl<M: Subject> World<M> {
 
     fn plan_wake(&mut self) {
         let Some(wanted) = self.machine().poll_timeout() else { return };
-        self.say(|| format!("  wants to be woken at {}, planned is {:?}", wanted.as_nanos() as i64 - START_NS as i64, self.wake_at.map(|at| at.as_nanos() - START_NS)));
+        self.say(|| {
+            format!(
+                "  wants to be woken at {}, planned is {:?}",
+                wanted.as_nanos() as i64 - START_NS as i64,
+                self.wake_at.map(|at| at.as_nanos() - START_NS)
+            )
+        });
         // A real timer is never early, and seldom exact.
         let wanted = wanted.max(self.now + 1);
         if self.wake_at.is_none_or(|planned| wanted < planned) {

@@ -4,6 +4,7 @@ use forebay_core::config::NodeConfig;
 use forebay_core::effect::{Effect, Input};
 use forebay_core::id::Position;
 use forebay_core::machine::Machine;
+use forebay_core::message::Status;
 use forebay_core::node::Node;
 use forebay_core::record::Record;
 use forebay_core::recovery::{self, PieceCheck};
@@ -16,6 +17,9 @@ pub trait Subject: Machine<Input = Input, Effect = Effect> + Sized {
     /// # Errors
     /// Says why the configuration cannot be used.
     fn start(config: NodeConfig, now: Time) -> Result<Self, String>;
+
+    /// What it says about itself, for a report.
+    fn status(&self) -> Status;
 
     /// A machine from its journal, and where history was cut.
     ///
@@ -33,6 +37,10 @@ pub trait Subject: Machine<Input = Input, Effect = Effect> + Sized {
 impl Subject for Node {
     fn start(config: NodeConfig, now: Time) -> Result<Node, String> {
         Node::new(config, now).map_err(|error| error.to_string())
+    }
+
+    fn status(&self) -> Status {
+        Node::status(self)
     }
 
     fn recover(

@@ -346,10 +346,13 @@ impl Node {
     }
 
     pub(super) fn start_sync(&mut self) {
-        if !self.sync.wanted || self.sync.running.is_some() || self.journal.failed.is_some() {
+        if !self.sync.wanted || self.sync.running.is_some() {
             return;
         }
         self.sync.wanted = false;
+        if let Some(errno) = self.journal.failed {
+            return self.sync_ends(Err(errno));
+        }
         self.sync.running = Some(self.journal.last);
         self.sync.failed = None;
         // When everything is home, no payload has to last, only the records that say so.
@@ -372,7 +375,8 @@ impl Node {
         let Some(upto) = self.sync.running.filter(|_| self.sync.spills == 0) else { return };
         // Spills that room-making began before this sync, and the records themselves, belong to it as well.
         let others = self.io.segments.live.values().any(|s| s.spills_in_flight > 0);
-        if let Some(errno) = self.sync.failed {
+        // What a journal that has failed lacks will never come.
+        if let Some(errno) = self.sync.failed.or(self.journal.failed) {
             self.sync_ends(Err(errno));
         } else if others || self.journal.appended < upto {
             self.sync.waits_for_spills = true;

@@ -18,6 +18,9 @@ impl Oracle {
         let pending = std::mem::take(&mut self.pending);
         let mut next = Worlds::new();
         after_crash(&worlds, &pending, now, &mut next);
+        if let Some(moment) = self.before_failure.take() {
+            after_crash(&moment.worlds, &moment.pending, now, &mut next);
+        }
         // Nothing was made durable: a power loss may still go back to before.
         self.begin_again(next);
     }
@@ -49,6 +52,7 @@ impl Oracle {
         self.reads.clear();
         self.references.clear();
         self.syncs.clear();
+        self.before_failure = None;
         self.remember();
     }
 

@@ -61,6 +61,8 @@ pub struct Oracle {
     moments: u64,
     /// Syncs and drains under way, with the moment at which they were asked for.
     syncs: BTreeMap<CallId, u64>,
+    /// The moment before the log failed: what was changed since may be seen until the process ends, and be gone then.
+    before_failure: Option<Moment>,
     /// Whether a power loss is to be expected: else no history is kept.
     keeps_history: bool,
 }
@@ -81,6 +83,7 @@ impl Oracle {
             history: Vec::new(),
             moments: 0,
             syncs: BTreeMap::new(),
+            before_failure: None,
             keeps_history,
         };
         oracle.remember();
@@ -241,6 +244,9 @@ impl Oracle {
         }
         let asked = self.pending.remove(&call).expect("only open calls are answered");
         self.reads.remove(&call);
+        if perhaps && self.before_failure.is_none() {
+            self.before_failure = Some(Moment { number: 0, worlds: self.worlds.clone(), pending: self.pending.clone() });
+        }
         self.syncs.remove(&call);
         let mut next = Worlds::new();
         for world in std::mem::take(&mut self.worlds) {

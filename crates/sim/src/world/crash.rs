@@ -17,8 +17,9 @@ impl<M: Subject> World<M> {
         self.crash_at = (self.crashes_left > 0).then(|| self.steps + 1 + self.chance.below(steps_max));
     }
 
+    /// Not when the journal has failed: home may be ahead of it then.
     pub(super) fn is_time_to_crash(&self) -> bool {
-        self.crash_at.is_some_and(|at| self.steps >= at)
+        !self.journal_is_broken && self.crash_at.is_some_and(|at| self.steps >= at)
     }
 
     /// The planned crash; `unbegun` is the effect that the host was about to begin.

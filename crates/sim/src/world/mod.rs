@@ -244,7 +244,8 @@ impl<M: Subject> World<M> {
             return self.crash_now(false, None);
         }
         let what = self.liveness.deadlock().unwrap_or_else(|| format!("nothing more will happen in {:?}", self.phase));
-        Err(self.violation(Property::Liveness, what))
+        let status = self.machine().status();
+        Err(self.violation(Property::Liveness, format!("{what}; {status:?}")))
     }
 
     fn happen(&mut self, event: Event) -> Result<()> {

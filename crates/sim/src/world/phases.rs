@@ -123,7 +123,7 @@ impl<M: Subject> World<M> {
         self.phase = Phase::Closing;
         self.weather = Default::default();
         self.queue.retain(|_, event| !matches!(event, Event::Ask(_) | Event::Weather));
-        if self.liveness.log_has_failed() {
+        if self.liveness.log_has_failed() && !self.journal_is_broken {
             // A log that has failed is used again only by a new process.
             return self.crash_now(false, None);
         }
@@ -137,6 +137,11 @@ impl<M: Subject> World<M> {
         let Phase::Draining { drains } = &mut self.phase else { return Ok(()) };
         *drains += 1;
         let drains = *drains;
+        if self.journal_is_broken {
+            // It could be brought home or not: what a further crash would leave, no journal says.
+            self.phase = Phase::Over;
+            return Ok(());
+        }
         match reply {
             Reply::Drained { failures } if failures.is_empty() => {
                 self.phase = Phase::LastLook(Inspector::new(2 * self.scenario.config.chunk_bytes));

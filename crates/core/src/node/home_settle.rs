@@ -429,6 +429,20 @@ impl Node {
         Ok(())
     }
 
+    /// What is gone, or is as wanted by now, is in no trouble any more.
+    fn forget_idle_troubles(&mut self) {
+        let mut troubles = core::mem::take(&mut self.home.troubles);
+        troubles.retain(|subject, _| match subject {
+            Subject::Name(parent, name) => {
+                let slot = self.names.slot(*parent, name);
+                slot.current != slot.home || slot.busy
+            }
+            Subject::Data(ino) | Subject::Attr(ino) => self.names.inodes.get(ino).is_some_and(|i| i.has_name()),
+            Subject::Sync => true,
+        });
+        self.home.troubles = troubles;
+    }
+
     /// All that is left at home waits for a sync, which a drain has tried too often.
     fn is_sync_given_up(&self) -> bool {
         self.home.only_waits_for_sync() && self.rests(&Subject::Sync) == Some(Time(u64::MAX))
@@ -442,10 +456,13 @@ impl Node {
         if !rests || home.scan_from.is_some() || home.names_due.is_some() || !self.ready.is_empty() || !urgent {
             return;
         }
-        if home.is_draining() && (!home.queue.is_empty() || !home.noted.is_empty()) {
+        // Files wait for ever behind a directory whose rename is given up.
+        let files_may_go = !home.barred && !self.is_sync_given_up();
+        if home.is_draining() && files_may_go && (!home.queue.is_empty() || !home.noted.is_empty()) {
             return;
         }
-        if home.troubles.is_empty() && self.break_ring() {
+        self.forget_idle_troubles();
+        if self.home.troubles.is_empty() && self.break_ring() {
             return;
         }
         // What was tried again and now waits for the sync keeps its trouble until then.

@@ -437,7 +437,7 @@ impl Node {
                 let slot = self.names.slot(*parent, name);
                 slot.current != slot.home || slot.busy
             }
-            Subject::Data(ino) | Subject::Attr(ino) => self.names.inodes.get(ino).is_some_and(|i| i.has_name()),
+            Subject::Data(ino) | Subject::Attr(ino) => *ino == Ino::ROOT || self.names.inodes.get(ino).is_some_and(|i| i.has_name()),
             Subject::Sync => true,
         });
         self.home.troubles = troubles;

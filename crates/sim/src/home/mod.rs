@@ -265,6 +265,13 @@ impl Home {
         lines.join("\n")
     }
 
+    /// The machine has forgotten what it wrote last: home may hold bytes that nobody will ever compare.
+    pub fn forget_comparisons(&mut self) {
+        for inode in self.inodes.values_mut() {
+            inode.uncompared = Ranges::default();
+        }
+    }
+
     /// The power of home's machine fails: what was not durable may be lost, each part for itself.
     pub fn lose_power(&mut self) {
         let mut rng = self.rng.fork();
@@ -331,9 +338,7 @@ impl HomeInode {
         bytes.truncate(size.min(self.size.max(self.size_durable)));
         let meta = if rng.chance(500) { self.meta } else { self.meta_durable };
         (self.bytes, self.size, self.meta) = (bytes, size, meta);
-        let uncompared = std::mem::take(&mut self.uncompared);
         self.settle();
-        self.uncompared = uncompared;
     }
 }
 

@@ -51,6 +51,7 @@ impl<M: Subject> World<M> {
             let mut rng = self.chance.fork();
             self.log.lose_power(&mut rng);
             self.journal.lose_power(&mut rng);
+            self.home.forget_comparisons();
             // Home may be another machine's.
             if self.chance.chance(600) {
                 self.home.lose_power();

@@ -1,0 +1,44 @@
+//! Hundreds of seeds, in every mode. A seed that fails is run alone, told step by step, with
+//! `cargo run -p forebay-sim --bin forebay-sim -- --mode MODE --seed SEED --verbose`.
+
+use forebay_core::node::Node;
+use forebay_sim::scenario::{Mode, Scenario};
+use forebay_sim::world::World;
+
+/// Runs the seeds `0..count` of a mode, or as many more as `FOREBAY_SIM_TIMES` says.
+fn run(mode: Mode, count: u64) {
+    let times = std::env::var("FOREBAY_SIM_TIMES").ok().and_then(|times| times.parse::<u64>().ok()).unwrap_or(1);
+    let mut failures = Vec::new();
+    for seed in 0..count * times {
+        let world = World::<Node>::new(Scenario::new(mode, seed), None, false);
+        if let Err(violation) = world.and_then(World::run) {
+            failures.push(format!("seed={seed} mode={} {violation}", mode.name()));
+        }
+    }
+    assert!(failures.is_empty(), "{} of {} seeds failed:\n{}", failures.len(), count * times, failures.join("\n"));
+}
+
+macro_rules! modes {
+    ($($name:ident: $mode:ident, $count:literal;)*) => {
+        $(
+            #[test]
+            fn $name() {
+                run(Mode::$mode, $count);
+            }
+        )*
+    };
+}
+
+modes! {
+    one_client: Mixed, 100;
+    several_clients: Clients, 60;
+    one_file_of_several: SharedFile, 60;
+    streams_beyond_the_buffer: Stream, 20;
+    the_smallest_buffer: Tiny, 60;
+    many_files: ManyFiles, 60;
+    killed_again_and_again: Kill, 60;
+    power_lost_again_and_again: Power, 60;
+    a_home_that_fails: HomeFaults, 60;
+    a_log_that_fails: LogFaults, 60;
+    all_of_it: Storm, 25;
+}

@@ -199,6 +199,8 @@ pub struct Scenario {
     pub faults: Faults,
     /// Bytes that the SSD writes in one piece.
     pub sector_bytes: usize,
+    /// Home is another machine's, which keeps its power.
+    pub home_is_elsewhere: bool,
     /// How slow effects are: a factor for all delays, in percent.
     pub delay_percent: u64,
 }
@@ -218,7 +220,8 @@ impl Scenario {
         let faults = faults(mode, &mut rng);
         let sector_bytes = *rng.pick(&[512, 4096]);
         let delay_percent = *rng.pick(&[10, 100, 100, 400]);
-        Scenario { seed, mode, config, workload, faults, sector_bytes, delay_percent }
+        let home_is_elsewhere = rng.chance(300);
+        Scenario { seed, mode, config, workload, faults, sector_bytes, home_is_elsewhere, delay_percent }
     }
 }
 

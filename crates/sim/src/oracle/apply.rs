@@ -97,6 +97,9 @@ pub struct Call {
     pub payload: Rc<Vec<u8>>,
     /// The number that an inode made by it gets.
     pub makes: ModelIno,
+    /// Of a write: ranges that other writes took while it was under way. Whose bytes stay there is open: a write's place in history is
+    /// fixed when it is admitted, and it is seen when it is done.
+    pub beside: Vec<(u64, u64)>,
     /// When it was handled, at the earliest and at the latest: nanoseconds since the epoch.
     pub handled: (i64, i64),
 }
@@ -196,7 +199,7 @@ impl State {
             Request::Write { ino, offset, len, append } => {
                 let ino = self.resolve(*ino)?;
                 let offset = if *append { self.file_mut(ino).size } else { *offset };
-                self.file_mut(ino).write(offset, &call.payload);
+                self.file_mut(ino).write_beside(offset, &call.payload, &call.beside);
                 if *len > 0 {
                     let inode = self.inode_mut(ino);
                     inode.mtime = call.time_after(&inode.mtime);

@@ -100,7 +100,7 @@ impl Oracle {
             self.syncs.insert(call, self.moments);
         }
         let now_ns = now.as_nanos() as i64;
-        let asked = Call { request, payload, makes: ModelIno(call.0), handled: (now_ns, now_ns) };
+        let asked = Call { request, payload, makes: ModelIno(call.0), beside: Vec::new(), handled: (now_ns, now_ns) };
         if asked.reads_file().is_some() {
             self.reads.insert(call, ReadWatch::default());
         }
@@ -175,6 +175,10 @@ impl Oracle {
         }
         if let Reply::Entry { ino, .. } | Reply::Created { ino, .. } = reply {
             *self.references.entry(*ino).or_default() += 1;
+        }
+        if let (Request::Write { ino, .. }, Reply::Written { offset, len }) = (&asked.request, reply) {
+            let beside = self.pending.values_mut().filter(|other| other.changes_bytes_of() == Some(*ino));
+            beside.for_each(|other| other.beside.push((*offset, offset + u64::from(*len))));
         }
         self.note_sync(call, reply);
         self.note_versions();

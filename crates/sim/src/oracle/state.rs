@@ -413,6 +413,17 @@ impl FileData {
         self.size_max = self.size_max.max(end);
     }
 
+    /// A write that happened in whole, while other writes took these ranges.
+    pub fn write_beside(&mut self, offset: u64, payload: &[u8], beside: &[(u64, u64)]) {
+        let end = offset + payload.len() as u64;
+        let shared = beside.iter().map(|(from, to)| ((*from).max(offset), (*to).min(end))).filter(|(from, to)| from < to);
+        let theirs: Vec<(u64, Vec<u8>)> = shared.map(|(from, to)| (from, self.bytes.slice(from, (to - from) as usize))).collect();
+        self.write(offset, payload);
+        for (from, bytes) in theirs {
+            self.others.push(from, &bytes);
+        }
+    }
+
     /// A write of which nobody knows how much of it happened.
     pub fn write_perhaps(&mut self, offset: u64, payload: &[u8]) {
         let end = offset + payload.len() as u64;

@@ -52,8 +52,7 @@ impl<M: Subject> World<M> {
             self.log.lose_power(&mut rng);
             self.journal.lose_power(&mut rng);
             self.home.forget_comparisons();
-            // Home may be another machine's.
-            if self.chance.chance(600) {
+            if !self.scenario.home_is_elsewhere {
                 self.home.lose_power();
             }
             self.judged_by = synced::after_power_loss(&mut self.oracle, self.now);

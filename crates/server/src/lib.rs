@@ -69,6 +69,15 @@ pub struct Instance {
     ended: AtomicBool,
 }
 
+impl Drop for Instance {
+    /// Gives the buffer free at once: a thread that has ended may still be on its way out, with a share of the world in its hands.
+    fn drop(&mut self) {
+        if self.ended.load(Ordering::Acquire) {
+            drop(self.world.buffer.lock().take());
+        }
+    }
+}
+
 impl std::fmt::Debug for Instance {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Instance").field("home", &self.world.home.path()).finish_non_exhaustive()

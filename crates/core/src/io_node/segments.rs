@@ -11,6 +11,9 @@ use alloc::vec::Vec;
 use crate::effect::{LogRange, Slot};
 use crate::id::{Ino, Lsn, MemorySlot, Position, SegmentId, SsdSlot};
 
+/// Memory slots below which writers do not wait for one: the last is the one that they fill, and a large write needs the next.
+const MEMORY_MIN: u32 = 2;
+
 /// One write's bytes within a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogRecord {
@@ -161,7 +164,7 @@ impl Segments {
 
     /// Bytes that can be given out to writers at once while `reserve` slots stay free.
     pub fn room_bytes(&self, reserve: usize) -> u64 {
-        let memory = if self.memory_usable == 0 { usize::MAX } else { self.free_memory.len() };
+        let memory = if self.memory_usable < MEMORY_MIN { usize::MAX } else { self.free_memory.len() };
         let openable = self.free_slots.len().saturating_sub(reserve).min(memory);
         self.left_bytes(self.active) + (openable as u64).saturating_mul(u64::from(self.segment_bytes))
     }
@@ -207,7 +210,7 @@ impl Segments {
     }
 
     fn open(&mut self, cleaner: bool) -> Option<SegmentId> {
-        if !cleaner && self.free_memory.is_empty() && self.memory_usable > 0 {
+        if !cleaner && self.free_memory.is_empty() && self.memory_usable >= MEMORY_MIN {
             return None;
         }
         let slot = self.free_slots.pop_first()?;

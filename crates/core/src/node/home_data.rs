@@ -134,12 +134,19 @@ impl Node {
         if look.is_some() || from == within.start { look } else { self.start_transfers_from(ino, within.start..from, gathers) }
     }
 
+    /// No further transfer may be started. Besides their number, their bytes are bounded: they hold on to the memory that they are read
+    /// from, and a slow home must not take from writers what the SSD could give them.
+    pub(super) fn are_transfers_full(&self) -> bool {
+        let memory_bytes = u64::from(self.config.memory_segments_max) * u64::from(self.config.segment_bytes);
+        self.home.transfers_in_flight >= self.config.home_transfers_max || self.home.transfer_bytes_in_flight >= memory_bytes / 4
+    }
+
     fn start_transfers_from(&mut self, ino: Ino, within: Range<u64>, gathers: bool) -> Option<Look> {
         let size = self.names.inodes.get(&ino).map_or(0, |i| i.attr.size);
         let least = u64::from(self.config.chunk_bytes);
         let mut from = within.start;
         loop {
-            if self.home.transfers_in_flight >= self.config.home_transfers_max {
+            if self.are_transfers_full() {
                 return Some(Look::Full);
             }
             let range = self.next_dirty_range(ino, from, within.end)?;
@@ -210,6 +217,7 @@ impl Node {
         file.home_end = file.home_end.max(range.end);
         self.home.enter(ino);
         self.home.transfers_in_flight += 1;
+        self.home.transfer_bytes_in_flight += range.end - range.start;
         let offset = range.start;
         let job = TransferJob { ino, path: path.clone(), range, epoch, lsn, crc: 0, pins };
         let token = self.expect(Pending::Transfer(job));
@@ -219,6 +227,7 @@ impl Node {
     pub(super) fn transfer_done(&mut self, mut job: TransferJob, result: Result<Outcome, Errno>) {
         self.home.leave(job.ino);
         self.home.transfers_in_flight -= 1;
+        self.home.transfer_bytes_in_flight -= job.range.end - job.range.start;
         for id in core::mem::take(&mut job.pins) {
             self.io.segments.unpin(id);
             self.try_leave(id);

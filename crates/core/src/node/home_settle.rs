@@ -66,6 +66,8 @@ pub(super) struct Home {
     /// Questions put off meanwhile.
     pub asks_deferred: Vec<Need>,
     pub transfers_in_flight: u32,
+    /// Bytes on their way home.
+    pub transfer_bytes_in_flight: u64,
     pub changes_in_flight: u32,
     /// Transfers that were synced and are to be compared.
     pub synced: VecDeque<TransferJob>,
@@ -535,9 +537,7 @@ impl Node {
             return Some(self.now);
         }
         let queue = home.queue.first().filter(|_| self.is_write_back_async() || home.is_draining()).map(|(at, _)| *at);
-        let room = home.transfers_in_flight < self.config.home_transfers_max
-            && home.changes_in_flight < self.config.home_changes_max
-            && !home.barred;
+        let room = !self.are_transfers_full() && home.changes_in_flight < self.config.home_changes_max && !home.barred;
         let queue = queue.filter(|_| room);
         let names = home.names_due.filter(|_| home.changes_in_flight < self.config.home_changes_max);
         let again = home.troubles.values().map(|t| t.again_at).filter(|at| *at > self.now).min();

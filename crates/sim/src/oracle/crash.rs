@@ -71,8 +71,14 @@ fn after_crash(worlds: &Worlds, pending: &BTreeMap<CallId, Call>, now: Time, nex
         call.handled.1 = now.as_nanos() as i64;
     }
     for world in worlds {
+        let mut state = world.state.clone();
+        for (ino, offset, len) in world.open_appends(pending) {
+            if let Ok(model) = state.resolve(ino) {
+                state.file_mut(model).may_lack(offset, len as usize);
+            }
+        }
         let open: Vec<CallId> = changes.keys().copied().filter(|id| !world.happened.contains_key(id)).collect();
-        in_all_orders(&world.state, &changes, &open, &mut |state| {
+        in_all_orders(&state, &changes, &open, &mut |state| {
             let mut state = state.clone();
             state.forget_process();
             push_new(next, PossibleWorld { state, happened: BTreeMap::new() });

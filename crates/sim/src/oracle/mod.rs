@@ -117,6 +117,10 @@ impl Oracle {
             for world in &self.worlds {
                 let Ok(model) = world.state.resolve(ino) else { continue };
                 watch.note(world.state.inode(model));
+                // What was appended behind an append shows that this has its place, not that its bytes are there.
+                if let Some(lacking) = world.lacking_appends(&self.pending, ino, model) {
+                    watch.note(&lacking);
+                }
                 for change in &changes {
                     let mut state = world.state.clone();
                     state.apply(change);
@@ -338,6 +342,27 @@ fn push_new(worlds: &mut Worlds, world: PossibleWorld) {
 }
 
 impl PossibleWorld {
+    /// A file without the bytes of appends that have happened and are not answered.
+    fn lacking_appends(&self, pending: &BTreeMap<CallId, Call>, ino: Ino, model: ModelIno) -> Option<Rc<Inode>> {
+        let appended = self.open_appends(pending).filter(|(of, _, _)| *of == ino).collect::<Vec<_>>();
+        if appended.is_empty() {
+            return None;
+        }
+        let mut state = self.state.clone();
+        for (_, offset, len) in appended {
+            state.file_mut(model).may_lack(offset, len as usize);
+        }
+        Some(Rc::clone(state.inode(model)))
+    }
+
+    /// Appends (file, offset, length) that have happened in this world and are not answered.
+    fn open_appends<'a>(&'a self, pending: &'a BTreeMap<CallId, Call>) -> impl Iterator<Item = (Ino, u64, u32)> + 'a {
+        self.happened.iter().filter_map(|(call, expected)| match (&pending.get(call)?.request, expected) {
+            (Request::Write { ino, append: true, .. }, Expected::Written { offset, len }) => Some((*ino, *offset, *len)),
+            _ => None,
+        })
+    }
+
     fn is_like(&self, other: &PossibleWorld) -> bool {
         self.happened.len() == other.happened.len()
             && self.happened.iter().zip(&other.happened).all(|((a_call, a), (b_call, b))| a_call == b_call && a.is_like(b))

@@ -309,12 +309,6 @@ impl State {
         self.collect();
     }
 
-    /// Bytes of files that are open and have no name.
-    pub fn nameless_bytes(&self) -> u64 {
-        let nameless = self.inodes.values().filter(|inode| inode.nlink == 0 && inode.opens > 0);
-        nameless.filter_map(|inode| inode.file()).map(|data| data.size).sum()
-    }
-
     /// Calls `each` with every path and inode, the root as the empty path.
     pub fn walk(&self, each: &mut dyn FnMut(&str, ModelIno)) {
         let mut stack = vec![(String::new(), ModelIno::ROOT)];
@@ -367,11 +361,11 @@ impl State {
             && self.inodes.iter().zip(&other.inodes).all(|((a_ino, a), (b_ino, b))| a_ino == b_ino && are_alike(a, b))
     }
 
-    /// Whether the two differ in times and in files' bytes and sizes at most.
+    /// Whether the two differ in times and in files' bytes at most.
     pub(super) fn has_same_shape(&self, other: &State) -> bool {
         let same = |a: &Rc<Inode>, b: &Rc<Inode>| match (a.file(), b.file()) {
             _ if Rc::ptr_eq(a, b) => true,
-            (Some(_), Some(_)) => a.has_same_attributes(b),
+            (Some(ours), Some(theirs)) => (ours.size, ours.size_max) == (theirs.size, theirs.size_max) && a.has_same_attributes(b),
             _ => a.is_like(b),
         };
         self.inodes.len() == other.inodes.len()
@@ -422,6 +416,11 @@ impl FileData {
         for (from, bytes) in theirs {
             self.others.push(from, &bytes);
         }
+    }
+
+    /// An append that another one has gone behind, and of which nobody knows whether its bytes came.
+    pub fn may_lack(&mut self, offset: u64, len: usize) {
+        self.others.push(offset, &vec![0; len]);
     }
 
     /// A write of which nobody knows how much of it happened.

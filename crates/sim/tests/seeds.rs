@@ -40,5 +40,5 @@ modes! {
     power_lost_again_and_again: Power, 60;
     a_home_that_fails: HomeFaults, 60;
     a_log_that_fails: LogFaults, 60;
-    all_of_it: Storm, 25;
+    all_of_it: Storm, 10;
 }

@@ -13,6 +13,7 @@ pub mod log;
 pub mod oracle;
 pub mod ranges;
 pub mod rng;
+pub mod runner;
 pub mod scenario;
 pub mod stamp;
 pub mod subject;

@@ -355,6 +355,11 @@ impl Namespace {
         }
     }
 
+    /// No entry of the directory is being changed at home.
+    pub(crate) fn are_entries_at_rest(&self, ino: Ino) -> bool {
+        self.inodes.get(&ino).and_then(|i| i.dir.as_ref()).is_none_or(|d| d.slots.values().all(|slot| !slot.busy))
+    }
+
     /// Takes the listing of a directory of home: names that are not known yet are as home has them.
     pub(crate) fn load_dir(&mut self, ino: Ino, listing: Vec<HomeEntry>) {
         for HomeEntry { name, kind } in listing {

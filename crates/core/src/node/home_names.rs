@@ -108,6 +108,13 @@ impl Node {
                 return false;
             }
         }
+        let parents = match &action {
+            SlotAction::Move { from, to, .. } => [from.0, to.0],
+            _ => [parent, parent],
+        };
+        if parents.into_iter().any(|dir| self.is_being_listed(dir)) {
+            return false;
+        }
         let removes = matches!(action, SlotAction::Remove { .. });
         if removes && self.names.inodes[&ino].has_hidden_names() && self.is_unsettled(ino) {
             // The file lives on under names that nobody has seen: its bytes go home while this one still leads to it.
@@ -138,6 +145,12 @@ impl Node {
         self.home.intended.push(job);
         self.sync.wanted = true;
         true
+    }
+
+    /// A listing of the directory may be under way.
+    fn is_being_listed(&self, dir: Ino) -> bool {
+        let loaded = self.names.inodes.get(&dir).and_then(|i| i.dir.as_ref()).is_some_and(|d| d.loaded);
+        !loaded && self.home.is_used(dir)
     }
 
     /// Makes a change's names and inode its own until it is settled.

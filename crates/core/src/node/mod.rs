@@ -286,7 +286,9 @@ impl Node {
 
     /// Asks home for something. Waits while the path is in motion.
     fn ask(&mut self, need: Need, ino: Ino) -> bool {
-        if !self.is_path_at_rest(ino) {
+        // A listing beside a change of the directory would be of before it, and be taken for one of after.
+        let entries_move = matches!(need, Need::Dir(_)) && !self.names.are_entries_at_rest(ino);
+        if entries_move || !self.is_path_at_rest(ino) {
             self.home.asks_deferred.push(need);
             return true;
         }
@@ -351,6 +353,8 @@ impl Node {
             other => Err(errno_of(other)),
         };
         self.unpark(Need::Dir(ino), outcome);
+        // Changes of its names have waited for the listing.
+        self.stir_home();
     }
 
     fn stat_done(&mut self, ino: Ino, result: Result<Outcome, Errno>) {

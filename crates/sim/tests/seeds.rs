@@ -1,47 +1,44 @@
-//! Hundreds of runs of the node in its simulated world. A failure names its seed, and how to run it alone.
+//! Hundreds of seeds, in every mode. A seed that fails is run alone, told step by step, with
+//! `cargo run -p forebay-sim --bin forebay-sim -- --mode MODE --seed SEED --verbose`.
 
-use forebay_sim::runner::{Plan, threads};
-use forebay_sim::scenario::Mode;
+use forebay_core::node::Node;
+use forebay_sim::scenario::{Mode, Scenario};
+use forebay_sim::world::World;
 
-/// Runs of every mode.
-const SEEDS_OF_A_MODE: u64 = 60;
-
-#[test]
-fn every_promise_is_kept_with_every_seed() {
-    let seeds = SEEDS_OF_A_MODE * Mode::ALL.len() as u64;
-    let failures = Plan::default().run_all(0, seeds, threads());
-    assert!(failures.is_empty(), "{} of {seeds} runs failed:\n{}", failures.len(), failures.join("\n"));
-}
-
-#[test]
-fn the_same_seed_gives_the_same_effects() {
-    for (seed, mode) in (1000..).zip(Mode::ALL) {
-        let plan = Plan { mode: Some(mode), ..Plan::default() };
-        let (first, second) = (plan.run_and_tell(seed), plan.run_and_tell(seed));
-        assert_eq!(first, second, "seed={seed} mode={}", mode.name());
-        assert!(first.is_ok_and(|summary| summary.digest.effects() > 20), "seed={seed} mode={} did next to nothing", mode.name());
+/// Runs the seeds `0..count` of a mode, or as many more as `FOREBAY_SIM_TIMES` says.
+fn run(mode: Mode, count: u64) {
+    let times = std::env::var("FOREBAY_SIM_TIMES").ok().and_then(|times| times.parse::<u64>().ok()).unwrap_or(1);
+    let mut failures = Vec::new();
+    for seed in 0..count * times {
+        let world = World::<Node>::new(Scenario::new(mode, seed), None, false);
+        if let Err(violation) = world.and_then(World::run) {
+            failures.push(format!("seed={seed} mode={} {violation}", mode.name()));
+        }
     }
+    assert!(failures.is_empty(), "{} of {} seeds failed:\n{}", failures.len(), count * times, failures.join("\n"));
 }
 
-#[test]
-fn different_seeds_give_different_effects() {
-    let plan = Plan { mode: Some(Mode::Mixed), ..Plan::default() };
-    let digest = |seed| plan.run(seed).map(|summary| summary.digest);
-    assert_ne!(digest(1), digest(2));
-}
-
-/// What a mode is for must happen in it, or its runs prove nothing.
-#[test]
-fn modes_do_what_they_are_for() {
-    let sums = |mode| {
-        let plan = Plan { mode: Some(mode), ..Plan::default() };
-        let runs: Vec<_> = (2000..2020).filter_map(|seed| plan.run(seed).ok()).collect();
-        let sum = |count: fn(&forebay_sim::world::Summary) -> u64| runs.iter().map(count).sum::<u64>();
-        (sum(|run| run.crashes), sum(|run| run.faults), sum(|run| run.drains))
+macro_rules! modes {
+    ($($name:ident: $mode:ident, $count:literal;)*) => {
+        $(
+            #[test]
+            fn $name() {
+                run(Mode::$mode, $count);
+            }
+        )*
     };
-    let (crashes, _, drains) = sums(Mode::Kill);
-    assert!(crashes > 40 && drains >= 20, "{crashes} crashes, {drains} drains");
-    assert!(sums(Mode::Power).0 > 40);
-    assert!(sums(Mode::HomeFaults).1 > 100);
-    assert!(sums(Mode::LogFaults).1 > 10);
+}
+
+modes! {
+    one_client: Mixed, 100;
+    several_clients: Clients, 60;
+    one_file_of_several: SharedFile, 60;
+    streams_beyond_the_buffer: Stream, 20;
+    the_smallest_buffer: Tiny, 60;
+    many_files: ManyFiles, 60;
+    killed_again_and_again: Kill, 60;
+    power_lost_again_and_again: Power, 60;
+    a_home_that_fails: HomeFaults, 60;
+    a_log_that_fails: LogFaults, 60;
+    all_of_it: Storm, 10;
 }

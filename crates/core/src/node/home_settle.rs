@@ -467,10 +467,10 @@ impl Node {
         if self.home.troubles.is_empty() && self.break_ring() {
             return;
         }
-        // What was tried again and now waits for the sync keeps its trouble until then.
-        let waits_in_vain = |t: &Trouble| self.is_sync_given_up() && t.again_at <= self.now;
-        let retrying = self.home.troubles.values().any(|t| t.tries < self.config.drain_tries_max && !waits_in_vain(t));
-        let writing = self.io.files.values().any(|f| !f.writes.is_empty()) || !self.room_waiters.is_empty();
+        // What is due and was not begun waits for something that is given up. Writes that wait for room are not acknowledged: they
+        // may wait for what the drain gives up.
+        let retrying = self.home.troubles.values().any(|t| t.tries < self.config.drain_tries_max && t.again_at > self.now);
+        let writing = self.io.files.values().any(|f| !f.writes.is_empty());
         if !self.home.is_draining() || retrying || writing || self.sync.is_running() {
             return;
         }

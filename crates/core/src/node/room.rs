@@ -105,6 +105,11 @@ impl Node {
     }
 
     fn serve_room_waiters(&mut self) {
+        if let Some(errno) = self.journal.failed {
+            for (call, _) in core::mem::take(&mut self.room_waiters) {
+                self.fail(call, errno);
+            }
+        }
         while let Some((_, request)) = self.room_waiters.front() {
             let crate::message::Request::Write { len, .. } = request else { break };
             if self.io.segments.room_bytes(CLEANER_RESERVE) < u64::from(*len) {

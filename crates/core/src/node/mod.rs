@@ -392,6 +392,8 @@ impl Node {
             self.make_room();
             self.bring_home();
             self.rotate_if_due();
+            // The way home may have found that it waits for the journal.
+            self.start_sync();
             if self.ready.is_empty() {
                 break;
             }

@@ -36,12 +36,12 @@ check:
 
 # The crates one by one, the simulation of hundreds of seeds among them.
 unit:
-	$(CARGO) test --workspace --exclude forebay-tests --locked
+	$(CARGO) test --workspace --exclude forebay-tests --locked --no-fail-fast
 
 # The whole, against a real mount. Tests share two cores and one disk: more threads would only make deadlines tight.
 integration:
 	$(CARGO) build $(TEST_BUILD) --locked -p forebay-cli -p forebay-bench -p forebay-tests
-	$(CARGO) test -p forebay-tests --locked -- --test-threads=2
+	$(CARGO) test -p forebay-tests --locked --no-fail-fast -- --test-threads=2
 
 bench: setup
 	$(CARGO) build --release --locked -p forebay-cli -p forebay-bench

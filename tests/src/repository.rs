@@ -19,7 +19,7 @@ pub fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// What `cargo metadata` says, from the files at hand alone.
+/// What `cargo metadata` says. It may have to fetch what other systems than this one would build with.
 ///
 /// # Panics
 /// When cargo fails.
@@ -27,7 +27,7 @@ pub fn read(path: &str) -> String {
 pub fn cargo_metadata(arguments: &[&str]) -> serde_json::Value {
     let output = Command::new(env!("CARGO"))
         .current_dir(root())
-        .args(["metadata", "--format-version", "1", "--offline"])
+        .args(["metadata", "--format-version", "1"])
         .args(arguments)
         .output()
         .expect("cargo runs");

@@ -38,7 +38,7 @@ struct Arguments {
     /// Leave the burst out.
     #[arg(long)]
     no_burst: bool,
-    /// Run the benchmark of the core alone, too (`cargo bench -p forebay-core`).
+    /// Run the benchmark of the core alone, too (`cargo bench -p forebay-core -- --full`).
     #[arg(long)]
     core: bool,
     /// The program to measure; the default stands beside this one.
@@ -76,7 +76,7 @@ fn measure(arguments: &Arguments) -> io::Result<()> {
     let mut report = result?;
     if arguments.core {
         eprintln!("forebay-bench: the core alone");
-        report.core = Some(systems::run(Command::new("cargo").args(["bench", "--quiet", "-p", "forebay-core"]))?);
+        report.core = Some(systems::run(Command::new("cargo").args(["bench", "--quiet", "-p", "forebay-core", "--", "--full"]))?);
     }
     print!("{}", report.text());
     if let Some(path) = &arguments.json {
@@ -177,7 +177,6 @@ fn measure_burst(folder: &Path, scale: Scale, program: &Path) -> io::Result<Burs
     let slow = SlowHome::new(folder, &beside("slowfs")?, SLOW_BYTES_PER_S, SLOW_LATENCY)?;
     let bare = folder.join("burst-bare");
     fs::create_dir(&bare)?;
-    // The log needs some segments beside the data, for records and for cleaning: a burst of the whole capacity meets them, too.
     let options = ForebayOptions {
         program: program.into(),
         capacity_bytes: scale.burst_bytes,

@@ -30,6 +30,10 @@ pub enum WriteBack {
     Sync,
 }
 
+/// Segments beside the capacity that only the cleaner fills: without one it could not empty another, and with them in addition writers
+/// have the whole capacity for a burst.
+pub const CLEANING_SEGMENTS: u32 = 2;
+
 /// What a node is told at its start. All limits are per node.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct NodeConfig {
@@ -37,7 +41,8 @@ pub struct NodeConfig {
     pub chunk_bytes: u32,
     /// Bytes of a log segment; a multiple of 4096.
     pub segment_bytes: u32,
-    /// Segments in the buffer, in memory and on the SSD together; at least 8.
+    /// Segments that hold what clients write and read, in memory and on the SSD together; at least 8. The log has
+    /// [`CLEANING_SEGMENTS`] more.
     pub segments_max: u32,
     /// Of these, segments that may be in memory at a time; at least 2, at most `segments_max`.
     pub memory_segments_max: u32,
@@ -65,6 +70,13 @@ pub struct NodeConfig {
     pub uid: u32,
     /// See `uid`.
     pub gid: u32,
+}
+
+impl NodeConfig {
+    /// Segments that the log on the SSD has room for.
+    pub fn ssd_slots(&self) -> u32 {
+        self.segments_max.saturating_add(CLEANING_SEGMENTS)
+    }
 }
 
 impl Default for NodeConfig {

@@ -38,7 +38,7 @@ impl Geometry {
     pub fn of(config: &NodeConfig) -> Geometry {
         Geometry {
             segment_bytes: config.segment_bytes,
-            ssd_slots: config.segments_max,
+            ssd_slots: config.ssd_slots(),
             memory_slots: config.memory_segments_max,
             chunk_bytes: config.chunk_bytes,
         }

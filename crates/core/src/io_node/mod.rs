@@ -14,7 +14,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use crate::config::NodeConfig;
+use crate::config::{CLEANING_SEGMENTS, NodeConfig};
 use crate::extent::Piece;
 use crate::id::{ChunkId, Ino, Lsn};
 use crate::policy::replacement::{self, Replacement};
@@ -47,7 +47,7 @@ impl IoNode {
         IoNode {
             chunk_bytes: u64::from(config.chunk_bytes),
             files: BTreeMap::new(),
-            segments: Segments::new(config.segment_bytes, config.segments_max, config.memory_segments_max),
+            segments: Segments::new(config),
             chunks: BTreeMap::new(),
             policy: replacement::new(config.replacement, live_bytes_max / u64::from(config.chunk_bytes)),
             swapped: BTreeSet::new(),
@@ -206,18 +206,15 @@ impl IoNode {
     }
 }
 
-/// Free slots that only the cleaner may use: without one it could not make more.
-pub const CLEANER_RESERVE: usize = 1;
-
 /// Free slots below which room is made ahead of need.
 pub fn free_slots_low(config: &NodeConfig) -> usize {
-    (config.segments_max as usize / 16).clamp(2, 64) + CLEANER_RESERVE
+    (config.segments_max as usize / 16).clamp(2, 64) + CLEANING_SEGMENTS as usize
 }
 
 /// The log needs slack to be emptied segment by segment: the slots that are to stay free, the one that the cleaner fills, and an eighth of
 /// the rest are never live.
 fn live_bytes_max(config: &NodeConfig) -> u64 {
     let kept_free = free_slots_low(config) as u64 + 1;
-    let usable = u64::from(config.segments_max).saturating_sub(kept_free) * u64::from(config.segment_bytes);
+    let usable = u64::from(config.ssd_slots()).saturating_sub(kept_free) * u64::from(config.segment_bytes);
     usable - usable / 8
 }

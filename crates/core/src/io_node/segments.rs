@@ -8,6 +8,7 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
+use crate::config::{CLEANING_SEGMENTS, NodeConfig};
 use crate::effect::{LogRange, Slot};
 use crate::id::{Ino, Lsn, MemorySlot, Position, SegmentId, SsdSlot};
 
@@ -82,6 +83,7 @@ pub struct Segments {
     cleaner_active: Option<SegmentId>,
     next_segment: u64,
     segments_max: u32,
+    slots: u32,
     /// Memory slots that can be used at all.
     memory_usable: u32,
     /// Bytes that indexes refer to, in all.
@@ -114,18 +116,20 @@ pub struct Space {
 
 impl Segments {
     /// An empty log.
-    pub fn new(segment_bytes: u32, segments_max: u32, memory_segments_max: u32) -> Segments {
+    pub fn new(config: &NodeConfig) -> Segments {
+        let (slots, memory_segments_max) = (config.ssd_slots(), config.memory_segments_max);
         Segments {
-            segment_bytes,
+            segment_bytes: config.segment_bytes,
             live: BTreeMap::new(),
-            free_slots: (0..segments_max).map(SsdSlot).collect(),
+            free_slots: (0..slots).map(SsdSlot).collect(),
             free_memory: (0..memory_segments_max).map(MemorySlot).collect(),
             dying: VecDeque::new(),
             leaving: Vec::new(),
             active: None,
             cleaner_active: None,
             next_segment: 1,
-            segments_max,
+            segments_max: config.segments_max,
+            slots,
             memory_usable: memory_segments_max,
             live_bytes: 0,
             peak: 0,
@@ -148,9 +152,9 @@ impl Segments {
         self.dying.len()
     }
 
-    /// Slots that are not free.
+    /// How much of the capacity is taken, in segments. What the cleaner has beside the capacity is not counted.
     pub fn used_count(&self) -> u32 {
-        self.segments_max - self.free_slots.len() as u32
+        (self.slots - self.free_slots.len() as u32).min(self.segments_max)
     }
 
     fn left_bytes(&self, active: Option<SegmentId>) -> u64 {
@@ -162,10 +166,10 @@ impl Segments {
         self.left_bytes(self.cleaner_active) + self.free_slots.len() as u64 * u64::from(self.segment_bytes)
     }
 
-    /// Bytes that can be given out to writers at once while `reserve` slots stay free.
-    pub fn room_bytes(&self, reserve: usize) -> u64 {
+    /// Bytes that can be given out to writers at once; [`CLEANING_SEGMENTS`] slots stay free.
+    pub fn room_bytes(&self) -> u64 {
         let memory = if self.memory_usable < MEMORY_MIN { usize::MAX } else { self.free_memory.len() };
-        let openable = self.free_slots.len().saturating_sub(reserve).min(memory);
+        let openable = self.free_slots.len().saturating_sub(CLEANING_SEGMENTS as usize).min(memory);
         self.left_bytes(self.active) + (openable as u64).saturating_mul(u64::from(self.segment_bytes))
     }
 
@@ -403,7 +407,7 @@ impl Segments {
         self.live.retain(|_, s| s.live_bytes > 0);
         let used = self.live.values().map(|s| s.slot).collect::<BTreeSet<_>>();
         self.free_slots.clear();
-        let unused = (0..self.segments_max).map(SsdSlot).filter(|s| !used.contains(s));
+        let unused = (0..self.slots).map(SsdSlot).filter(|s| !used.contains(s));
         self.dying = unused.map(|slot| Dying { slot, memory: None, position: last, needs_medium: true }).collect();
         let memory = self.live.values().filter_map(|s| s.memory).collect::<BTreeSet<_>>();
         self.free_memory = (0..memory_segments_max).map(MemorySlot).filter(|m| !memory.contains(m)).collect();

@@ -8,7 +8,7 @@ use crate::effect::{Effect, Outcome};
 use crate::errno::Errno;
 use crate::extent::Piece;
 use crate::id::{CallId, Ino, Position, SegmentId};
-use crate::io_node::{CLEANER_RESERVE, LogRecord, Space, free_slots_low};
+use crate::io_node::{LogRecord, Space, free_slots_low};
 use crate::master::Stop;
 use crate::message::Reply;
 use crate::record::{DataRecord, Record};
@@ -70,7 +70,7 @@ pub(super) struct CopyJob {
 impl Node {
     /// Whether `len` bytes can be given out to a client now.
     pub(super) fn has_room(&self, len: u64) -> bool {
-        self.room_waiters.is_empty() && self.io.segments.room_bytes(CLEANER_RESERVE) >= len
+        self.room_waiters.is_empty() && self.io.segments.room_bytes() >= len
     }
 
     /// Gives out space; see [`Node::has_room`].
@@ -112,7 +112,7 @@ impl Node {
         }
         while let Some((_, request)) = self.room_waiters.front() {
             let crate::message::Request::Write { len, .. } = request else { break };
-            if self.io.segments.room_bytes(CLEANER_RESERVE) < u64::from(*len) {
+            if self.io.segments.room_bytes() < u64::from(*len) {
                 return;
             }
             let Some((call, request)) = self.room_waiters.pop_front() else { return };

@@ -97,7 +97,7 @@ impl Capacity {
     fn open(&mut self, slot: Slot) -> Result<(), String> {
         let inside = match slot {
             Slot::Memory(MemorySlot(index)) => index < self.config.memory_segments_max,
-            Slot::Ssd(SsdSlot(index)) => index < self.config.segments_max,
+            Slot::Ssd(SsdSlot(index)) => index < self.config.ssd_slots(),
         };
         if !inside {
             return Err(format!("a segment was opened in {slot:?}, which is not among the slots"));
@@ -115,7 +115,7 @@ impl Capacity {
     fn check_bounds(&self, range: LogRange) -> Result<(), String> {
         let (index, count) = match range.slot {
             Slot::Memory(slot) => (slot.0, self.config.memory_segments_max),
-            Slot::Ssd(slot) => (slot.0, self.config.segments_max),
+            Slot::Ssd(slot) => (slot.0, self.config.ssd_slots()),
         };
         let end = u64::from(range.offset) + u64::from(range.len);
         if index < count && end <= u64::from(self.config.segment_bytes) { Ok(()) } else { Err(format!("{range:?} is outside of the log")) }

@@ -159,7 +159,7 @@ impl<M: Subject> World<M> {
             journal_free_at: now,
             calls: BTreeMap::new(),
             fetches: BTreeMap::new(),
-            log: Log::new(config.segment_bytes, config.segments_max, config.memory_segments_max, scenario.sector_bytes),
+            log: Log::new(config.segment_bytes, config.ssd_slots(), config.memory_segments_max, scenario.sector_bytes),
             journal: Journal::default(),
             journal_is_broken: false,
             home,

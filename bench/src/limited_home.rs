@@ -29,7 +29,8 @@ pub struct Limits {
     pub bandwidth_bytes_per_s: Option<u64>,
     /// Time added to every operation.
     pub latency: Duration,
-    /// While this file exists, writes of data fail with the error number that stands in it.
+    /// While this file exists, operations fail, or wait, as it says: an error number, with which writes of data fail; the number and
+    /// `changes`, with which all that changes something fails; the number and `all`; or `stall`, and everything waits.
     pub faults: Option<PathBuf>,
 }
 
@@ -43,6 +44,45 @@ pub struct LimitedHome {
     /// When the bytes admitted so far will have passed.
     passed_at: Mutex<Instant>,
 }
+
+/// What an operation does, from the harmless to what needs room.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum What {
+    Look,
+    Change,
+    Data,
+}
+
+/// What goes wrong at the moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fault {
+    None,
+    /// Everything waits.
+    Stall,
+    /// What does so much or more fails.
+    Error {
+        errno: i32,
+        from: What,
+    },
+}
+
+impl Fault {
+    fn parse(text: &str) -> Fault {
+        let (number, scope) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
+        if number == "stall" {
+            return Fault::Stall;
+        }
+        let from = match scope {
+            "all" => What::Look,
+            "changes" => What::Change,
+            _ => What::Data,
+        };
+        Fault::Error { errno: number.parse().unwrap_or(5), from }
+    }
+}
+
+/// How often a stalled operation looks whether it may go on.
+const STALL_POLL: Duration = Duration::from_millis(5);
 
 /// Of a directory: number, kind and name.
 type Entry = (u64, FileType, Vec<u8>);
@@ -86,7 +126,15 @@ impl LimitedHome {
     }
 
     fn delay(&self, bytes: usize) {
-        let mut wait = self.limits.latency;
+        if !self.limits.latency.is_zero() {
+            std::thread::sleep(self.limits.latency);
+        }
+        self.pass(bytes);
+    }
+
+    /// Waits until so many bytes have passed.
+    fn pass(&self, bytes: usize) {
+        let mut wait = Duration::ZERO;
         if let Some(rate) = self.limits.bandwidth_bytes_per_s.filter(|_| bytes > 0) {
             let cost = Duration::from_nanos((bytes as u128 * 1_000_000_000 / u128::from(rate.max(1))) as u64);
             let now = Instant::now();
@@ -99,13 +147,21 @@ impl LimitedHome {
         }
     }
 
-    fn fault(&self) -> Result<(), Errno> {
-        let Some(path) = &self.limits.faults else {
-            return Ok(());
-        };
-        match std::fs::read_to_string(path) {
-            Ok(text) => Err(Errno::from_i32(text.trim().parse().unwrap_or(5))),
-            Err(_) => Ok(()),
+    /// What the file of faults says now.
+    fn fault(&self) -> Fault {
+        let text = self.limits.faults.as_ref().and_then(|path| std::fs::read_to_string(path).ok());
+        text.map_or(Fault::None, |text| Fault::parse(&text))
+    }
+
+    /// Lets an operation in: late, or not at all.
+    fn admit(&self, what: What, bytes: usize) -> Result<(), Errno> {
+        self.delay(bytes);
+        loop {
+            match self.fault() {
+                Fault::Stall => std::thread::sleep(STALL_POLL),
+                Fault::Error { errno, from } if what >= from => return Err(Errno::from_i32(errno)),
+                Fault::Error { .. } | Fault::None => return Ok(()),
+            }
         }
     }
 
@@ -272,8 +328,8 @@ macro_rules! answer {
 
 impl Filesystem for LimitedHome {
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.delay(0);
-        answer!(reply, self.remember(parent, name), |reply, attr| reply.entry(&TTL, &attr, Generation(0)));
+        let admitted = self.admit(What::Look, 0);
+        answer!(reply, admitted.and_then(|()| self.remember(parent, name)), |reply, attr| reply.entry(&TTL, &attr, Generation(0)));
     }
 
     fn forget(&self, _: &Request, ino: INodeNo, count: u64) {
@@ -288,8 +344,8 @@ impl Filesystem for LimitedHome {
     }
 
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        self.delay(0);
-        let attr = self.fd(ino).and_then(|fd| sys::fstat(&fd).map_err(errno)).map(|stat| self.attr(&stat));
+        let admitted = self.admit(What::Look, 0);
+        let attr = admitted.and_then(|()| self.fd(ino)).and_then(|fd| sys::fstat(&fd).map_err(errno)).map(|stat| self.attr(&stat));
         answer!(reply, attr, |reply, attr| reply.attr(&TTL, &attr));
     }
 
@@ -311,20 +367,20 @@ impl Filesystem for LimitedHome {
         _: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        self.delay(0);
+        let admitted = self.admit(What::Change, 0);
         let change = Change { mode, uid, gid, size, atime, mtime, handle };
-        answer!(reply, self.change(ino, &change), |reply, attr| reply.attr(&TTL, &attr));
+        answer!(reply, admitted.and_then(|()| self.change(ino, &change)), |reply, attr| reply.attr(&TTL, &attr));
     }
 
     fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
-        self.delay(0);
-        let target = self.fd(ino).and_then(|fd| sys::readlinkat(&*fd, "", Vec::new()).map_err(errno));
+        let admitted = self.admit(What::Look, 0);
+        let target = admitted.and_then(|()| self.fd(ino)).and_then(|fd| sys::readlinkat(&*fd, "", Vec::new()).map_err(errno));
         answer!(reply, target, |reply, target| reply.data(target.as_bytes()));
     }
 
     fn mknod(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _umask: u32, rdev: u32, reply: ReplyEntry) {
-        self.delay(0);
-        let made = self.fd(parent).and_then(|directory| {
+        let admitted = self.admit(What::Change, 0);
+        let made = admitted.and_then(|()| self.fd(parent)).and_then(|directory| {
             let kind = sys::FileType::from_raw_mode(mode);
             sys::mknodat(&*directory, name, kind, Mode::from_raw_mode(mode & 0o7777), rdev.into()).map_err(errno)?;
             self.adopt(request, parent, name)
@@ -333,8 +389,8 @@ impl Filesystem for LimitedHome {
     }
 
     fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _umask: u32, reply: ReplyEntry) {
-        self.delay(0);
-        let made = self.fd(parent).and_then(|directory| {
+        let admitted = self.admit(What::Change, 0);
+        let made = admitted.and_then(|()| self.fd(parent)).and_then(|directory| {
             sys::mkdirat(&*directory, name, Mode::from_raw_mode(mode & 0o7777)).map_err(errno)?;
             self.adopt(request, parent, name)
         });
@@ -342,20 +398,20 @@ impl Filesystem for LimitedHome {
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.delay(0);
-        let done = self.fd(parent).and_then(|fd| sys::unlinkat(&*fd, name, AtFlags::empty()).map_err(errno));
+        let admitted = self.admit(What::Change, 0);
+        let done = admitted.and_then(|()| self.fd(parent)).and_then(|fd| sys::unlinkat(&*fd, name, AtFlags::empty()).map_err(errno));
         answer!(reply, done, |reply, ()| reply.ok());
     }
 
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.delay(0);
-        let done = self.fd(parent).and_then(|fd| sys::unlinkat(&*fd, name, AtFlags::REMOVEDIR).map_err(errno));
+        let admitted = self.admit(What::Change, 0);
+        let done = admitted.and_then(|()| self.fd(parent)).and_then(|fd| sys::unlinkat(&*fd, name, AtFlags::REMOVEDIR).map_err(errno));
         answer!(reply, done, |reply, ()| reply.ok());
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
-        self.delay(0);
-        let made = self.fd(parent).and_then(|directory| {
+        let admitted = self.admit(What::Change, 0);
+        let made = admitted.and_then(|()| self.fd(parent)).and_then(|directory| {
             sys::symlinkat(target, &*directory, name).map_err(errno)?;
             self.adopt(request, parent, name)
         });
@@ -372,9 +428,9 @@ impl Filesystem for LimitedHome {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        self.delay(0);
+        let admitted = self.admit(What::Change, 0);
         let flags = sys::RenameFlags::from_bits_retain(flags.bits());
-        let done = self.fd(parent).and_then(|from| {
+        let done = admitted.and_then(|()| self.fd(parent)).and_then(|from| {
             let to = self.fd(new_parent)?;
             sys::renameat_with(&*from, name, &*to, new_name, flags).map_err(errno)
         });
@@ -382,8 +438,8 @@ impl Filesystem for LimitedHome {
     }
 
     fn link(&self, _: &Request, ino: INodeNo, new_parent: INodeNo, new_name: &OsStr, reply: ReplyEntry) {
-        self.delay(0);
-        let made = self.fd(ino).and_then(|fd| {
+        let admitted = self.admit(What::Change, 0);
+        let made = admitted.and_then(|()| self.fd(ino)).and_then(|fd| {
             let directory = self.fd(new_parent)?;
             sys::linkat(sys::CWD, proc_path(&fd), &*directory, new_name, AtFlags::SYMLINK_FOLLOW).map_err(errno)?;
             self.remember(new_parent, new_name)
@@ -392,16 +448,18 @@ impl Filesystem for LimitedHome {
     }
 
     fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        self.delay(0);
+        let admitted = self.admit(What::Look, 0);
         // O_DIRECT and O_APPEND are the kernel's to see to: it aligns nothing for us, and sends offsets.
         let keep = OFlags::from_bits_retain(flags.0 as u32) & (OFlags::RWMODE | OFlags::TRUNC | OFlags::SYNC | OFlags::DSYNC);
-        let opened = self.fd(ino).and_then(|fd| sys::open(proc_path(&fd), keep | OFlags::CLOEXEC, Mode::empty()).map_err(errno));
+        let opened = admitted
+            .and_then(|()| self.fd(ino))
+            .and_then(|fd| sys::open(proc_path(&fd), keep | OFlags::CLOEXEC, Mode::empty()).map_err(errno));
         answer!(reply, opened, |reply, fd| reply.opened(self.keep_open(fd.into()), FopenFlags::FOPEN_DIRECT_IO));
     }
 
     fn create(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _umask: u32, flags: i32, reply: ReplyCreate) {
-        self.delay(0);
-        let created = self.fd(parent).and_then(|directory| {
+        let admitted = self.admit(What::Change, 0);
+        let created = admitted.and_then(|()| self.fd(parent)).and_then(|directory| {
             let exclusive = OFlags::from_bits_retain(flags as u32) & (OFlags::EXCL | OFlags::TRUNC);
             let how = exclusive | OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let fd = sys::openat(&*directory, name, how, Mode::from_raw_mode(mode & 0o7777)).map_err(errno)?;
@@ -421,7 +479,7 @@ impl Filesystem for LimitedHome {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let read = self.file(handle).and_then(|file| {
+        let read = self.admit(What::Look, 0).and_then(|()| self.file(handle)).and_then(|file| {
             let mut bytes = vec![0; size as usize];
             let mut filled = 0;
             while filled < bytes.len() {
@@ -433,7 +491,7 @@ impl Filesystem for LimitedHome {
             bytes.truncate(filled);
             Ok(bytes)
         });
-        self.delay(read.as_ref().map_or(0, Vec::len));
+        self.pass(read.as_ref().map_or(0, Vec::len));
         answer!(reply, read, |reply, bytes| reply.data(&bytes));
     }
 
@@ -449,8 +507,8 @@ impl Filesystem for LimitedHome {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        self.delay(data.len());
-        let written = self.fault().and_then(|()| self.file(handle)).and_then(|file| Ok(file.write_all_at(data, offset)?));
+        let written =
+            self.admit(What::Data, data.len()).and_then(|()| self.file(handle)).and_then(|file| Ok(file.write_all_at(data, offset)?));
         answer!(reply, written, |reply, ()| reply.written(data.len() as u32));
     }
 
@@ -464,15 +522,15 @@ impl Filesystem for LimitedHome {
     }
 
     fn fsync(&self, _: &Request, _: INodeNo, handle: FileHandle, datasync: bool, reply: ReplyEmpty) {
-        self.delay(0);
+        let admitted = self.admit(What::Change, 0);
         let synced = |file: Arc<File>| if datasync { file.sync_data() } else { file.sync_all() };
-        let done = self.file(handle).and_then(|file| synced(file).map_err(Errno::from));
+        let done = admitted.and_then(|()| self.file(handle)).and_then(|file| synced(file).map_err(Errno::from));
         answer!(reply, done, |reply, ()| reply.ok());
     }
 
     fn fsyncdir(&self, _: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        self.delay(0);
-        let done = self.fd(ino).and_then(|fd| {
+        let admitted = self.admit(What::Change, 0);
+        let done = admitted.and_then(|()| self.fd(ino)).and_then(|fd| {
             let directory = sys::openat(&*fd, ".", OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).map_err(errno)?;
             sys::fsync(directory).map_err(errno)
         });
@@ -480,9 +538,9 @@ impl Filesystem for LimitedHome {
     }
 
     fn opendir(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        self.delay(0);
+        let admitted = self.admit(What::Look, 0);
         let handle = self.next_handle.fetch_add(1, Ordering::Relaxed);
-        let listing = self.list(ino).map(|entries| lock(&self.listings).insert(handle, Arc::new(entries)));
+        let listing = admitted.and_then(|()| self.list(ino)).map(|entries| lock(&self.listings).insert(handle, Arc::new(entries)));
         answer!(reply, listing, |reply, _| reply.opened(FileHandle(handle), FopenFlags::empty()));
     }
 
@@ -504,8 +562,8 @@ impl Filesystem for LimitedHome {
     }
 
     fn statfs(&self, _: &Request, ino: INodeNo, reply: ReplyStatfs) {
-        self.delay(0);
-        let stat = self.fd(ino).and_then(|fd| sys::fstatvfs(&fd).map_err(errno));
+        let admitted = self.admit(What::Look, 0);
+        let stat = admitted.and_then(|()| self.fd(ino)).and_then(|fd| sys::fstatvfs(&fd).map_err(errno));
         answer!(reply, stat, |reply, s| reply.statfs(
             s.f_blocks,
             s.f_bfree,

@@ -38,7 +38,7 @@ struct Arguments {
     /// Leave the burst out.
     #[arg(long)]
     no_burst: bool,
-    /// Run the benchmark of the core alone, too (`cargo bench -p forebay-core -- --full`).
+    /// Run the benchmark of the core alone, too (`cargo bench -p forebay-core --bench core -- --full`).
     #[arg(long)]
     core: bool,
     /// The program to measure; the default stands beside this one.
@@ -76,7 +76,8 @@ fn measure(arguments: &Arguments) -> io::Result<()> {
     let mut report = result?;
     if arguments.core {
         eprintln!("forebay-bench: the core alone");
-        report.core = Some(systems::run(Command::new("cargo").args(["bench", "--quiet", "-p", "forebay-core", "--", "--full"]))?);
+        report.core =
+            Some(systems::run(Command::new("cargo").args(["bench", "--quiet", "-p", "forebay-core", "--bench", "core", "--", "--full"]))?);
     }
     print!("{}", report.text());
     if let Some(path) = &arguments.json {

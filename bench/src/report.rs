@@ -145,7 +145,7 @@ impl Report {
             burst.lines(&mut text);
         }
         if let Some(core) = &self.core {
-            let _ = write!(text, "\nThe core alone (cargo bench -p forebay-core -- --full):\n{core}");
+            let _ = write!(text, "\nThe core alone (cargo bench -p forebay-core --bench core -- --full):\n{core}");
         }
         text
     }

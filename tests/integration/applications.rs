@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use forebay_tests::listing::{self, Times, Tree};
 use forebay_tests::process::{machine_has, run};
 use forebay_tests::repository;
-use forebay_tests::sandbox::{AMPLE, Sandbox, Size, SlowHome, TIGHT};
+use forebay_tests::sandbox::{AMPLE, Sandbox, Size, TIGHT};
 
 /// The same script on a plain directory and under Forebay leaves the same behind, apart from paths that hold times.
 fn same_as_plain(size: Size, options: &[&str], script: &str, with_times: &[&str]) -> Tree {
@@ -47,9 +47,7 @@ fn an_animation_in_front_of_a_slow_home() {
     let sandbox = Sandbox::new();
     let script = animation(6, 320, 240);
     let plain = sandbox.run_plain(&script);
-    let store = sandbox.folder().join("store");
-    std::fs::create_dir(&store).expect("a directory for the store");
-    let slow = SlowHome::mount(&store, &sandbox.home(), &sandbox.outside(), &["--bandwidth", "10MiB", "--latency", "3ms"]);
+    let (store, slow) = sandbox.slow_home(&["--bandwidth", "10MiB", "--latency", "3ms"]);
     let (_, home) = sandbox.run_and_compare(TIGHT, &[], &script);
     drop(slow);
     let logs = &["logs/"];

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use forebay_tests::listing::{self, Times};
 use forebay_tests::process::{self, DEADLINE, Ended, Process, eventually, is_mounted, machine_has, program};
-use forebay_tests::sandbox::{AMPLE, Sandbox, SlowHome, TIGHT};
+use forebay_tests::sandbox::{AMPLE, Sandbox, TIGHT};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -124,9 +124,7 @@ fn a_second_interrupt_stops_the_drain_and_keeps_the_buffer() {
         return;
     }
     let sandbox = Sandbox::new();
-    let store = sandbox.folder().join("store");
-    fs::create_dir(&store).expect("a directory for the store");
-    let slow = SlowHome::mount(&store, &sandbox.home(), &sandbox.outside(), &["--bandwidth", "1MiB"]);
+    let (store, slow) = sandbox.slow_home(&["--bandwidth", "1MiB"]);
     let ready = sandbox.outside().join("ready");
     let script = format!("head -c 20000000 /dev/urandom >data; cksum <data >{}; exec sleep 1000", ready.display());
     let mut run = sandbox.start(AMPLE, &["--write-back", "sync"], &sh(&script));
@@ -235,9 +233,7 @@ fn a_damaged_buffer_is_refused_and_named() {
         return;
     }
     let sandbox = Sandbox::new();
-    let store = sandbox.folder().join("store");
-    fs::create_dir(&store).expect("a directory for the store");
-    let slow = SlowHome::mount(&store, &sandbox.home(), &sandbox.outside(), &[]);
+    let (store, slow) = sandbox.slow_home(&[]);
     slow.fail(5);
     let failed = sandbox.run(AMPLE, &[], &sh("printf 'precious bytes' >result.dat"));
     assert_ne!(failed.code(), 0);

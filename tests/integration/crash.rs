@@ -12,7 +12,7 @@ use forebay_tests::operations::Mix;
 use forebay_tests::process::{self, DEADLINE, Process, eventually, is_mounted, is_root, machine_has, program};
 use forebay_tests::progress::Reached;
 use forebay_tests::random::{Random, seeds};
-use forebay_tests::sandbox::{AMPLE, Sandbox, Size, SlowHome, TIGHT};
+use forebay_tests::sandbox::{AMPLE, Sandbox, Size, TIGHT};
 use rustix::process::Signal;
 
 fn writers(sandbox: &Sandbox, seed: u64, count: u64) -> Vec<Writer> {
@@ -160,9 +160,7 @@ fn killed_during_the_drain_and_during_the_recovery() {
     for seed in seeds("killed_during_the_drain_and_during_the_recovery", 4) {
         let mut random = Random::new(seed);
         let sandbox = Sandbox::new();
-        let store = sandbox.folder().join("store");
-        std::fs::create_dir(&store).expect("a directory for the store");
-        let slow = SlowHome::mount(&store, &sandbox.home(), &sandbox.outside(), &["--bandwidth", "30MiB", "--latency", "3ms"]);
+        let (store, slow) = sandbox.slow_home(&["--bandwidth", "30MiB", "--latency", "3ms"]);
         let writers = writers(&sandbox, 300 + seed, 2);
         let run = sandbox.start(AMPLE, &["--write-back", "sync"], &["sh", "-c", &script(&writers, Some(600))]);
         let ended = || writers.iter().all(|writer| Reached::read(&writer.progress).ended);

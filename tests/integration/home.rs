@@ -9,7 +9,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use forebay_tests::listing::{self, Times};
 use forebay_tests::process::{self, DEADLINE, Process, eventually, machine_has};
 use forebay_tests::random::Random;
-use forebay_tests::sandbox::{AMPLE, Sandbox, Size, SlowHome, TIGHT};
+use forebay_tests::sandbox::{AMPLE, Sandbox, Size, TIGHT};
 
 /// Files, directories, links and odd names, with times of long ago.
 fn furnish(root: &Path) {
@@ -123,9 +123,7 @@ fn a_home_that_fails_for_a_while() {
         return;
     }
     let sandbox = Sandbox::new();
-    let store = sandbox.folder().join("store");
-    fs::create_dir(&store).expect("a directory for the store");
-    let slow = SlowHome::mount(&store, &sandbox.home(), &sandbox.outside(), &[]);
+    let (store, slow) = sandbox.slow_home(&[]);
     slow.fail(5);
     let script = "\"$EXERCISE\" flow data --blocks 16 --seed 9 >\"$OUTSIDE\"/crc; : >\"$OUTSIDE\"/written";
     let mut command = sandbox.run_command(AMPLE);
@@ -154,9 +152,7 @@ fn a_home_that_stays_broken() {
     }
     for errno in [5, 28] {
         let sandbox = Sandbox::new();
-        let store = sandbox.folder().join("store");
-        fs::create_dir(&store).expect("a directory for the store");
-        let slow = SlowHome::mount(&store, &sandbox.home(), &sandbox.outside(), &[]);
+        let (store, slow) = sandbox.slow_home(&[]);
         slow.fail(errno);
         let ended = sandbox.run(AMPLE, &[], &["sh", "-c", "printf 'precious bytes' >result.dat"]);
         assert_ne!(ended.code(), 0, "a run that could not drain must not look like a success: {}", ended.stderr);

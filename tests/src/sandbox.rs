@@ -198,6 +198,19 @@ impl Sandbox {
         assert!(is_empty(self.memory()), "the memory file is still there: {:?}", names(self.memory()));
     }
 
+    /// Puts a slow file system in front of home, with such options of `slowfs` as `--bandwidth 20MiB --latency 1ms`; gives the directory
+    /// behind it, too.
+    ///
+    /// # Panics
+    /// When it is not mounted before a deadline.
+    #[must_use]
+    pub fn slow_home(&self, options: &[&str]) -> (PathBuf, SlowHome) {
+        let store = self.path("store");
+        fs::create_dir_all(&store).expect("a directory for the store");
+        let slow = SlowHome::mount(&store, &self.home(), &self.outside(), options);
+        (store, slow)
+    }
+
     /// `forebay recover` on this sandbox's buffer, to its end.
     pub fn recover(&self) -> Ended {
         let mut command = self.forebay("recover");
@@ -252,12 +265,28 @@ impl SlowHome {
     }
 
     /// From now on, writes of data fail with this error number.
-    ///
-    /// # Panics
-    /// When the file that says so cannot be written.
     pub fn fail(&self, errno: i32) {
+        self.tell(&errno.to_string());
+    }
+
+    /// From now on, all that changes something fails with this error number.
+    pub fn fail_changes(&self, errno: i32) {
+        self.tell(&format!("{errno} changes"));
+    }
+
+    /// From now on, everything fails with this error number.
+    pub fn fail_all(&self, errno: i32) {
+        self.tell(&format!("{errno} all"));
+    }
+
+    /// From now on, nothing is answered.
+    pub fn stall(&self) {
+        self.tell("stall");
+    }
+
+    fn tell(&self, what: &str) {
         let draft = self.faults.with_extension("draft");
-        fs::write(&draft, errno.to_string()).and_then(|()| fs::rename(&draft, &self.faults)).expect("room outside");
+        fs::write(&draft, what).and_then(|()| fs::rename(&draft, &self.faults)).expect("room outside");
     }
 
     /// From now on, all is well again.

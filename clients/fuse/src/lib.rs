@@ -192,10 +192,12 @@ impl Mounted {
     }
 
     fn end(&self) -> io::Result<()> {
+        let is_ours = mountinfo::topmost(&self.mountpoint).map(|entry| entry.device) == self.device;
         if *self.session.ended.lock() {
-            return Ok(());
+            // Whoever aborts the connection leaves a dead mount behind.
+            return if is_ours && self.device.is_some() { unmount::detach(&self.mountpoint) } else { Ok(()) };
         }
-        if mountinfo::topmost(&self.mountpoint).map(|entry| entry.device) != self.device {
+        if !is_ours {
             // Taken away by someone else: what stands here now is not ours.
             self.session.wait(UNMOUNT_PATIENCE);
             return Ok(());

@@ -4,6 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -40,6 +41,8 @@ impl Transport for Gate {
 pub(crate) struct Engine {
     gate: Gate,
     mounted: Mutex<Option<Mounted>>,
+    /// The mount's connection to the kernel was aborted by somebody: what the kernel still held is lost.
+    was_cut_off: AtomicBool,
 }
 
 /// What the buffer at `path` says of itself, whatever is running.
@@ -88,7 +91,7 @@ impl Engine {
             home_threads: plan.home_threads,
         };
         let instance = Instance::start(options).map_err(|error| Error::Coded { exit: exit_of(&error), message: error.to_string() })?;
-        Ok(Engine { gate: Gate { instance, closed: Arc::default() }, mounted: Mutex::default() })
+        Ok(Engine { gate: Gate { instance, closed: Arc::default() }, mounted: Mutex::default(), was_cut_off: AtomicBool::new(false) })
     }
 
     /// What the start found in the buffer.
@@ -114,12 +117,19 @@ impl Engine {
 
     /// Brings home what was written before the call, what the kernel still holds of it included.
     pub(crate) fn drain(&self, mount: Option<&Path>) -> Vec<DrainFailure> {
-        if let Some(failure) = mount.and_then(|mount| flush_kernel(mount).err()) {
-            let mut failures = self.gate.instance.drain();
-            failures.push(failure);
-            return failures;
+        let flushed = mount.map_or(Ok(()), flush_kernel);
+        let mut failures = self.gate.instance.drain();
+        match flushed {
+            Ok(()) => {}
+            Err(DrainFailure { errno: Errno::ENOTCONN | Errno::ECONNABORTED, .. }) => self.was_cut_off.store(true, Ordering::Release),
+            Err(failure) => failures.push(failure),
         }
-        self.gate.instance.drain()
+        failures
+    }
+
+    /// Whether somebody aborted the mount's connection to the kernel.
+    pub(crate) fn was_cut_off(&self) -> bool {
+        self.was_cut_off.load(Ordering::Acquire)
     }
 
     /// Unmounts. If requests under way hold that up for longer than `within`, the end of the process will do it.

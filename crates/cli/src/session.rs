@@ -14,7 +14,7 @@ use crate::control::Ended;
 use crate::control::server::ControlServer;
 use crate::drain::{self, End};
 use crate::engine::{self, Engine, Plan};
-use crate::error::Error;
+use crate::error::{Error, Exit};
 use crate::mounts;
 use crate::places::{self, Choice, Content, Place};
 use crate::recover;
@@ -219,6 +219,16 @@ impl Session {
                 Err(error)
             }
         };
+        if self.engine.was_cut_off() && result.is_ok() {
+            result = Err(Error::Coded {
+                exit: Exit::Internal,
+                message: format!(
+                    "the mount {} was cut off from the kernel while it was in use. Everything that was acknowledged is home and compared; \
+                     what programs had stored through a mapping (or, with --kernel-cache write-back, not yet closed or synced) is lost",
+                    self.mount.path.display()
+                ),
+            });
+        }
         match unmounted {
             // Not empty, or gone already: then it is no longer ours to remove.
             Ok(()) => drop(self.mount.remove_if_made()),

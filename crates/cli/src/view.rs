@@ -5,11 +5,17 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use forebay_core::errno::Errno;
 use forebay_core::message::{Counters, DrainFailure, DrainStep, Status};
 use serde::{Deserialize, Serialize};
 
 use crate::registry::{Tag, unix_ms};
 use crate::size::Bytes;
+
+/// An error number in the system's words.
+fn error_text(errno: Errno) -> String {
+    io::Error::from_raw_os_error(errno.0).to_string()
+}
 
 /// Why something could not be brought home.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
@@ -30,18 +36,23 @@ impl From<&DrainFailure> for FailureView {
             DrainStep::Attributes => "set mode, owner or times",
         };
         let path = Path::new(OsStr::from_bytes(failure.path.as_bytes())).display().to_string();
-        FailureView {
-            path: if path.is_empty() { ".".into() } else { path },
-            step: step.into(),
-            error: io::Error::from_raw_os_error(failure.errno.0).to_string(),
-        }
+        FailureView { path: if path.is_empty() { ".".into() } else { path }, step: step.into(), error: error_text(failure.errno) }
     }
 }
 
 impl FailureView {
     /// One line.
     pub(crate) fn line(&self) -> String {
-        format!("{}: could not {}: {}", self.path, self.step, self.error)
+        format!("{}: could not {}: {}{}", self.path, self.step, self.error, self.hint())
+    }
+
+    /// What to do about it, where that is not plain.
+    fn hint(&self) -> &'static str {
+        if self.error == error_text(Errno::ENOENT) || self.error == error_text(Errno::ENOTDIR) {
+            "; something that it needs was removed from the backing directory: make it again there (an empty file or directory will do)"
+        } else {
+            ""
+        }
     }
 }
 
@@ -76,7 +87,7 @@ impl From<&Status> for StatusView {
             waiting_for_room: status.waiting_for_room,
             draining: status.draining,
             troubles: status.troubles.iter().map(FailureView::from).collect(),
-            log_failed: status.log_failed.map(|errno| io::Error::from_raw_os_error(errno.0).to_string()),
+            log_failed: status.log_failed.map(error_text),
         }
     }
 }

@@ -26,6 +26,8 @@ impl Errno {
     pub const ENOSYS: Errno = Errno(38);
     pub const ENOTEMPTY: Errno = Errno(39);
     pub const ENOTSUP: Errno = Errno(95);
+    pub const ECONNABORTED: Errno = Errno(103);
+    pub const ENOTCONN: Errno = Errno(107);
     pub const ESTALE: Errno = Errno(116);
     pub const EDQUOT: Errno = Errno(122);
 }

@@ -125,7 +125,7 @@ pub(crate) fn start(options: &Options) -> Result<Instance, StartError> {
         None => None,
     };
     let threads = Threads { home: options.home_threads, ..Threads::default() };
-    let journal = Box::new(StoreJournal(made.journal));
+    let journal = Box::new(StoreJournal::new(made.journal));
     let setup = Setup { machine: made.node, now, clock, journal, world: made.world.clone(), recorder, threads };
     let driver = Driver::start(setup).map_err(StartError::Threads)?;
     Ok(Instance { driver, world: made.world, recovered: made.recovered, ended: AtomicBool::new(false) })

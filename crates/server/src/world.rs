@@ -155,7 +155,17 @@ impl World for StoreWorld {
 }
 
 /// The journal of an instance.
-pub(crate) struct StoreJournal(pub(crate) Journal);
+pub(crate) struct StoreJournal {
+    journal: Journal,
+    /// The first error, after which nothing more is written: the record that it concerns is missing, and none may follow it.
+    failed: Option<Errno>,
+}
+
+impl StoreJournal {
+    pub(crate) fn new(journal: Journal) -> StoreJournal {
+        StoreJournal { journal, failed: None }
+    }
+}
 
 fn journal_failed(error: JournalError) -> Errno {
     log::problem(&error.to_string());
@@ -164,19 +174,22 @@ fn journal_failed(error: JournalError) -> Errno {
 
 impl JournalIo for StoreJournal {
     fn append(&mut self, position: Position, record: &Record) -> Result<(), Errno> {
-        self.0.append(position, record).map_err(journal_failed)
+        if let Some(errno) = self.failed {
+            return Err(errno);
+        }
+        self.journal.append(position, record).map_err(|error| *self.failed.insert(journal_failed(error)))
     }
 
     fn rotate(&mut self, position: Position, records: &[Record]) -> Result<(), Errno> {
-        self.0.rotate(position, records).map_err(journal_failed)
+        self.journal.rotate(position, records).map_err(journal_failed)
     }
 
     fn drop_old(&mut self) -> Result<(), Errno> {
-        self.0.drop_old().map_err(journal_failed)
+        self.journal.drop_old().map_err(journal_failed)
     }
 
     fn sync(&self) -> JournalSync {
-        let sync = self.0.sync_handle();
+        let sync = self.journal.sync_handle();
         Box::new(move || sync.sync().map_err(journal_failed))
     }
 }

@@ -1,6 +1,6 @@
 //! What the decisions themselves cost, on one thread and without any I/O.
 //!
-//! `cargo bench -p forebay-core` prints a table; after `--`: `--full` adds 10^7 extents, `--json FILE` writes the figures,
+//! `cargo bench -p forebay-core --bench core` prints a table; after `--`: `--full` adds 10^7 extents, `--json FILE` writes the figures,
 //! `--only TEXT` takes the rows whose name contains TEXT. `cargo test --benches` runs everything once with tiny sizes.
 
 mod extents;

@@ -1,0 +1,282 @@
+//! Parts that fail: home, the buffer's disk, the connection to the kernel. Nothing acknowledged is lost, work goes on by itself when the
+//! part is well again, and the exit status tells. `docs/SEMANTICS.md` has the outcomes; these are its tests.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use forebay_tests::process::{self, DEADLINE, Ended, Process, eventually, is_mounted, is_root, machine_has};
+use forebay_tests::sandbox::{AMPLE, Sandbox, SlowHome, TIGHT};
+
+const NOT_HOME: i32 = 74;
+const INTERNAL: i32 = 70;
+const EIO: i32 = 5;
+const ENOSPC: i32 = 28;
+const EROFS: i32 = 30;
+const EDQUOT: i32 = 122;
+
+/// A run whose script waits at points of its own: `reach NAME` in the script makes a file outside, `pass NAME` waits for one.
+struct Staged {
+    run: Process,
+    outside: PathBuf,
+}
+
+const STAGES: &str = r#"
+reach() { : >"$OUTSIDE/reached-$1"; }
+pass() { until [ -e "$OUTSIDE/pass-$1" ]; do sleep 0.02; done; }
+"#;
+
+impl Staged {
+    fn start(sandbox: &Sandbox, size: forebay_tests::sandbox::Size, options: &[&str], script: &str) -> Staged {
+        let mut command = sandbox.run_command(size);
+        command.args(options).args(["--", "sh", "-c", &format!("{STAGES}{script}")]).env("OUTSIDE", sandbox.outside());
+        Staged { run: Process::start(command, &sandbox.outside(), "run"), outside: sandbox.outside() }
+    }
+
+    #[track_caller]
+    fn reached(&mut self, name: &str) {
+        let file = self.outside.join(format!("reached-{name}"));
+        let there = eventually(DEADLINE, || file.exists() || !self.run.runs()) && file.exists();
+        assert!(there, "the command did not reach `{name}`: {}", self.run.stderr());
+    }
+
+    fn pass(&self, name: &str) {
+        fs::write(self.outside.join(format!("pass-{name}")), "").expect("room outside");
+    }
+
+    #[track_caller]
+    fn end(self, code: i32) -> Ended {
+        self.run.wait(DEADLINE).expect_code(code)
+    }
+}
+
+#[track_caller]
+fn holds(file: &Path, text: &str) {
+    assert_eq!(fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display())), text, "{}", file.display());
+}
+
+/// What a run says that leaves something in its buffer.
+#[track_caller]
+fn assert_kept(sandbox: &Sandbox, ended: &Ended, named: &str) {
+    let buffer = sandbox.buffer();
+    assert!(ended.stderr.contains(named), "the message names {named}: {}", ended.stderr);
+    assert!(ended.stderr.contains(&format!("forebay recover --buffer {}", buffer.display())), "and what to do: {}", ended.stderr);
+    assert!(buffer.exists() && !is_mounted(&sandbox.mount()), "the buffer is kept, nothing stays mounted");
+}
+
+/// A home that takes no change at all: read-only, or over its quota, until somebody mends it.
+#[test]
+fn a_home_that_refuses_every_change() {
+    if !machine_has(&[]) {
+        return;
+    }
+    for errno in [EROFS, EDQUOT] {
+        let sandbox = Sandbox::new();
+        let (store, slow) = sandbox.slow_home(&[]);
+        slow.fail_changes(errno);
+        let script = "mkdir d && echo precious >d/f && sync d/f && mv d/f d/g && cat d/g";
+        let ended = sandbox.run(AMPLE, &[], &["sh", "-ec", script]).expect_code(NOT_HOME);
+        assert_eq!(ended.stdout, "precious\n", "the application notices nothing");
+        assert_kept(&sandbox, &ended, "d: could not");
+        slow.heal();
+        sandbox.recover().expect_code(0);
+        holds(&store.join("d/g"), "precious\n");
+        sandbox.assert_clean();
+    }
+}
+
+/// A home without space: writers wait when the buffer is full, `status` says so, and all goes on by itself when there is space again.
+#[test]
+fn a_home_that_is_full_for_a_while() {
+    if !machine_has(&[]) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let (store, slow) = sandbox.slow_home(&[]);
+    slow.fail(ENOSPC);
+    let script = "head -c 20000000 /dev/zero | tr '\\0' y >flood || exit 9; sync flood || exit 8; cksum <flood >\"$OUTSIDE/sum\"";
+    let mut staged = Staged::start(&sandbox, TIGHT, &[], script);
+    let at = sandbox.mount().display().to_string();
+    let waits = eventually(DEADLINE, || {
+        let mut status = sandbox.forebay("status");
+        status.args([&at, "--json"]);
+        let status = Process::start(status, &sandbox.outside(), "status").wait(DEADLINE);
+        let json: serde_json::Value = serde_json::from_str(&status.stdout).unwrap_or_default();
+        let instance = json.as_array().and_then(|all| all.first()).unwrap_or(&json);
+        instance["status"]["waiting_for_room"].as_u64().unwrap_or(0) > 0 && status.stdout.contains("No space left")
+    });
+    assert!(waits && staged.run.runs(), "the writer waits, and `status` says for what: {}", staged.run.stderr());
+    slow.heal();
+    staged.end(0);
+    assert_eq!(fs::metadata(store.join("flood")).expect("the file is home").len(), 20_000_000);
+    let sum = Command::new("sh").arg("-c").arg(format!("cksum <{}", store.join("flood").display())).output().expect("cksum runs");
+    assert_eq!(String::from_utf8_lossy(&sum.stdout), fs::read_to_string(sandbox.outside().join("sum")).expect("the sum was taken"));
+    sandbox.assert_clean();
+}
+
+/// A home that answers nothing at all for a while: what fits into the buffer is written and read at once, the rest waits and goes on.
+#[test]
+fn a_home_that_stalls() {
+    if !machine_has(&[]) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let (store, slow) = sandbox.slow_home(&[]);
+    fs::write(store.join("old"), "from home\n").expect("an old file");
+    let script = "ls >/dev/null; reach listed; pass stalled
+        echo one >one && mkdir d && echo two >d/two && sync one && cat one d/two >\"$OUTSIDE/read\" && mv one d/three || exit 9
+        reach written; cat old >copied || exit 8";
+    let mut staged = Staged::start(&sandbox, AMPLE, &[], script);
+    staged.reached("listed");
+    slow.stall();
+    staged.pass("stalled");
+    staged.reached("written");
+    holds(&sandbox.outside().join("read"), "one\ntwo\n");
+    slow.heal();
+    staged.end(0);
+    for (name, text) in [("d/three", "one\n"), ("d/two", "two\n"), ("copied", "from home\n")] {
+        holds(&store.join(name), text);
+    }
+    sandbox.assert_clean();
+}
+
+/// Bytes that only home has cannot be read while it fails, and the reader is told; what is in the buffer can; later all can.
+#[test]
+fn reading_from_a_home_that_fails() {
+    if !machine_has(&[]) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let (store, slow) = sandbox.slow_home(&[]);
+    fs::write(store.join("old"), "from home\n").expect("an old file");
+    let script = "echo new >new; ls -l old >/dev/null; reach listed; pass failing
+        cat old 2>\"$OUTSIDE/error\" && exit 9; cat new >/dev/null || exit 8
+        reach tried; pass well; cat old || exit 7";
+    let mut staged = Staged::start(&sandbox, AMPLE, &["--write-back", "sync"], script);
+    staged.reached("listed");
+    slow.fail_all(EIO);
+    staged.pass("failing");
+    staged.reached("tried");
+    slow.heal();
+    staged.pass("well");
+    let ended = staged.end(0);
+    assert_eq!(ended.stdout, "from home\n");
+    let told = fs::read_to_string(sandbox.outside().join("error")).expect("cat complained");
+    assert!(told.contains("Input/output error"), "{told}");
+    sandbox.assert_clean();
+}
+
+/// What the buffer holds changes of is removed at home behind its back: the drain names it and says what to do, and nothing is lost.
+#[test]
+fn a_directory_and_a_file_that_vanish_from_home() {
+    if !machine_has(&[]) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let home = sandbox.home();
+    fs::create_dir(home.join("lost")).expect("an old directory");
+    fs::write(home.join("victim"), "old").expect("an old file");
+    let script = "ls lost; echo new >lost/new; echo replaced >victim; reach written; pass removed; cat lost/new victim";
+    let mut staged = Staged::start(&sandbox, AMPLE, &["--write-back", "sync"], script);
+    staged.reached("written");
+    fs::remove_dir(home.join("lost")).expect("still empty at home");
+    fs::remove_file(home.join("victim")).expect("the old file");
+    staged.pass("removed");
+    let ended = staged.end(NOT_HOME);
+    assert_eq!(ended.stdout, "new\nreplaced\n", "the mount still has all of it");
+    assert_kept(&sandbox, &ended, "lost/new: could not");
+    assert!(ended.stderr.contains("victim: could not") && ended.stderr.contains("make it again there"), "{}", ended.stderr);
+    fs::create_dir(home.join("lost")).expect("the remedy");
+    fs::write(home.join("victim"), "").expect("the remedy");
+    sandbox.recover().expect_code(0);
+    holds(&home.join("lost/new"), "new\n");
+    holds(&home.join("victim"), "replaced\n");
+    sandbox.assert_clean();
+}
+
+/// The buffer's own disk is full, fails or turns read-only: changes fail with its error from then on, what was acknowledged goes home, and
+/// the exit status tells.
+#[test]
+fn a_buffer_disk_that_takes_no_more() {
+    if !machine_has(&[]) {
+        return;
+    }
+    for (errno, message) in [(ENOSPC, "No space left on device"), (EIO, "Input/output error"), (EROFS, "Read-only file system")] {
+        let sandbox = Sandbox::new();
+        let (disk, mounted) = (sandbox.folder().join("disk"), sandbox.folder().join("disk-mount"));
+        fs::create_dir(&disk).and_then(|()| fs::create_dir(&mounted)).expect("directories for the disk");
+        let slow = SlowHome::mount(&disk, &mounted, &sandbox.outside(), &[]);
+        let buffer = mounted.join("buffer");
+        let mut command = sandbox.forebay("run");
+        command.arg("--backing").arg(sandbox.home()).arg("--mount").arg(sandbox.mount()).arg("--buffer").arg(&buffer);
+        command.arg("--memory-dir").arg(sandbox.memory()).args(["--capacity", "8MiB", "--memory", "2MiB", "--chunk", "64KiB"]);
+        let script = format!(
+            "{STAGES}echo first >a && sync a && echo second >>a || exit 9; reach written; pass failing
+            echo third 2>\"$OUTSIDE/error\" >b && exit 8; cat a"
+        );
+        command.args(["--", "sh", "-c", &script]).env("OUTSIDE", sandbox.outside());
+        let mut staged = Staged { run: Process::start(command, &sandbox.outside(), "run"), outside: sandbox.outside() };
+        staged.reached("written");
+        slow.fail_changes(errno);
+        staged.pass("failing");
+        let ended = staged.end(NOT_HOME);
+        assert_eq!(ended.stdout, "first\nsecond\n", "what was acknowledged can still be read");
+        assert!(ended.stderr.contains("the buffer refused a write") && ended.stderr.contains(message), "{}", ended.stderr);
+        holds(&sandbox.home().join("a"), "first\nsecond\n");
+        slow.heal();
+        let mut recover = sandbox.forebay("recover");
+        recover.arg("--buffer").arg(&buffer).arg("--backing").arg(sandbox.home());
+        Process::start(recover, &sandbox.outside(), "recover").wait(DEADLINE).expect_code(0);
+        holds(&sandbox.home().join("a"), "first\nsecond\n");
+        assert!(!buffer.join("superblock").exists(), "the buffer is gone");
+    }
+}
+
+/// Cuts the mount's connection to the kernel, as an administrator can.
+fn abort_connection(mount: &Path) {
+    let minor = rustix::fs::minor(fs::metadata(mount).expect("the mount stands").dev());
+    let control = Path::new("/sys/fs/fuse/connections").join(minor.to_string()).join("abort");
+    if fs::write(&control, "1").is_err() {
+        // Without the control file system: forced unmounting aborts, and fails to unmount what is in use.
+        let _ = rustix::mount::unmount(mount, rustix::mount::UnmountFlags::FORCE);
+    }
+}
+
+#[test]
+fn an_aborted_connection() {
+    if !machine_has(&[]) || !is_root() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let script = "echo acknowledged >a && sync a && echo also >b || exit 9; reach written; pass aborted; echo lost >c || exit 3";
+    let mut staged = Staged::start(&sandbox, AMPLE, &["--write-back", "sync"], script);
+    staged.reached("written");
+    abort_connection(&sandbox.mount());
+    staged.pass("aborted");
+    let ended = staged.end(INTERNAL);
+    assert!(ended.stderr.contains("cut off"), "{}", ended.stderr);
+    holds(&sandbox.home().join("a"), "acknowledged\n");
+    holds(&sandbox.home().join("b"), "also\n");
+    sandbox.assert_clean();
+}
+
+/// Processes that the command leaves behind are waited for; what they write meanwhile comes home.
+#[test]
+fn background_processes_that_end_in_time() {
+    if !machine_has(&[]) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let script = "(trap '' HUP; pass ended; echo late >late) & echo early >early; reach ended";
+    let mut staged = Staged::start(&sandbox, AMPLE, &["--busy-wait", "170s"], script);
+    staged.reached("ended");
+    let waits = eventually(DEADLINE, || staged.run.stderr().contains("in use by") || !staged.run.runs());
+    assert!(waits && staged.run.runs(), "the run waits for the process and says so: {}", staged.run.stderr());
+    staged.pass("ended");
+    staged.end(0);
+    holds(&sandbox.home().join("early"), "early\n");
+    holds(&sandbox.home().join("late"), "late\n");
+    sandbox.assert_clean();
+    assert!(!process::is_mounted(&sandbox.mount()));
+}

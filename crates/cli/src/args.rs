@@ -43,9 +43,20 @@ pub(crate) enum Command {
     Config(ConfigArgs),
     /// Replay a recorded run through the core and check that it decides the same.
     Replay(ReplayArgs),
+    /// Show what this machine lacks, and the command that mends it.
+    Doctor(DoctorArgs),
+    /// Put what a bug report needs into one archive; no data of files.
+    Debug(DebugArgs),
+    /// Write the manual pages.
+    Man(ManArgs),
+    /// Write the completions of a shell to standard output.
+    Completions(CompletionsArgs),
     /// Has the kernel hand over what it still holds of a mount. Its own process: see `engine::flush_kernel`.
     #[command(hide = true)]
     FlushKernel { mount: PathBuf },
+    /// Tries what `run --over` needs, for `doctor`.
+    #[command(hide = true)]
+    ProbeOver,
 }
 
 #[derive(Args, Debug)]
@@ -121,6 +132,36 @@ pub(crate) struct ConfigArgs {
     /// As a TOML file that gives the same settings.
     #[arg(long)]
     pub(crate) toml: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DoctorArgs {
+    /// As JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DebugArgs {
+    #[command(flatten)]
+    pub(crate) settings: SettingArgs,
+    /// The archive to write [default: forebay-debug-TIME.tar in the working directory].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ManArgs {
+    /// Write a page for each command into this directory; without it, the main page goes to standard output.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CompletionsArgs {
+    /// The shell.
+    #[arg(value_name = "SHELL")]
+    pub(crate) shell: clap_complete::Shell,
 }
 
 #[derive(Args, Debug)]

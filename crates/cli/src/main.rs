@@ -2,17 +2,22 @@
 
 #![forbid(unsafe_code)]
 
+mod archive;
 mod args;
 mod child;
 mod config;
 mod console;
 mod control;
+mod debug;
+mod doctor;
 mod drain;
 mod engine;
 mod error;
 mod geometry;
 mod mount;
 mod mounts;
+mod over;
+mod pages;
 mod places;
 mod recover;
 mod registry;
@@ -70,6 +75,14 @@ fn dispatch(cli: &Cli, arguments: &[OsString], console: Console) -> Result<u8, E
             show::command(&layers, &settings, args.toml)
         }
         Command::Replay(args) => replay::command(args, console),
+        Command::Doctor(args) => return doctor::command(args),
+        Command::Debug(args) => {
+            let layers = settings(&args.settings, console);
+            debug::command(args, layers, console)
+        }
+        Command::Man(args) => pages::man(args, console),
+        Command::Completions(args) => pages::completions(args),
+        Command::ProbeOver => over::enter(),
         Command::FlushKernel { mount } => return Ok(engine::flush_kernel_from_outside(mount)),
     }?;
     Ok(0)

@@ -245,19 +245,22 @@ pub(crate) fn no_local_disk(path: &Path) -> Option<&'static str> {
     NO_LOCAL_DISK.iter().find(|(magic, _)| *magic == kind).map(|(_, name)| *name)
 }
 
-/// A buffer directory of its own for this instance: in the user's cache, which outlives a job and a reboot; where that is no local disk, in
-/// `/var/tmp`, then `$TMPDIR`.
-fn fresh_buffer(id: &str, backing: &Path) -> Result<PathBuf, PlaceError> {
+/// Where a buffer that was not given a place may lie, the best place first.
+pub(crate) fn buffer_folders() -> Vec<PathBuf> {
     let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = variable("XDG_CACHE_HOME").or_else(|| variable("HOME").map(|home| home.join(".cache")));
     let shared = format!("forebay-{}", rustix::process::geteuid().as_raw());
-    let candidates = [
-        cache.map(|path| path.join("forebay")),
-        Some(PathBuf::from("/var/tmp").join(&shared)),
-        variable("TMPDIR").map(|path| path.join(&shared)),
-    ];
+    let temporary = variable("TMPDIR").map(|path| path.join(&shared));
+    let candidates = [cache.map(|path| path.join("forebay")), Some(PathBuf::from("/var/tmp").join(&shared)), temporary];
+    candidates.into_iter().flatten().collect()
+}
+
+/// A buffer directory of its own for this instance: in the user's cache, which outlives a job and a reboot; where that is no local disk, in
+/// `/var/tmp`, then `$TMPDIR`.
+fn fresh_buffer(id: &str, backing: &Path) -> Result<PathBuf, PlaceError> {
+    let candidates = buffer_folders();
     let mut tried = Vec::new();
-    for folder in candidates.into_iter().flatten() {
+    for folder in candidates {
         if folder.starts_with(backing) {
             tried.push(format!("{}: inside the backing directory", folder.display()));
             continue;

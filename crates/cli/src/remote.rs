@@ -129,7 +129,7 @@ pub(crate) fn umount(args: &UmountArgs, console: Console) -> Result<(), Error> {
 }
 
 /// What can be said of an instance now.
-fn view(tag: &Tag, state: State) -> InstanceView {
+pub(crate) fn view(tag: &Tag, state: State) -> InstanceView {
     if state == State::Left {
         return InstanceView::new(tag, "left", None);
     }

@@ -17,7 +17,7 @@ fn open_default(key: Key) -> &'static str {
 }
 
 /// For a person: a line for each setting.
-fn table(layers: &Layers, settings: &Settings) -> String {
+pub(crate) fn table(layers: &Layers, settings: &Settings) -> String {
     let mut text = String::new();
     for key in Key::ALL {
         let value = settings.text(key).unwrap_or_else(|| open_default(key).into());

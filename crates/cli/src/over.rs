@@ -1,0 +1,66 @@
+//! A mount namespace of this process's own, so that a view can be mounted over the backing directory itself and only the command sees it.
+//!
+//! Root makes one directly. Others make a user namespace with it, in which they are who they were: files keep the look of belonging to
+//! them, those of others look as if they belonged to nobody. It must happen before this process has a second thread.
+
+use std::io;
+
+use rustix::io::Errno;
+use rustix::mount::{MountPropagationFlags, mount_change};
+use rustix::thread::UnshareFlags;
+
+use crate::error::{Error, Exit};
+
+/// A refusal, with the command that mends it behind a fixed phrase, by which `doctor` finds it.
+fn refused(what: &str, error: io::Error, mend: &str) -> Error {
+    let message = format!("{what} ({error}); mend it with: {mend}");
+    Error::Coded { message, exit: Exit::Unavailable }
+}
+
+/// Leaves the namespaces that are named.
+#[allow(deprecated)] // Its successor is for flags that concern file descriptors, of which another thread might know; these are none.
+fn unshare(flags: UnshareFlags) -> Result<(), Errno> {
+    rustix::thread::unshare(flags)
+}
+
+/// What forbids user namespaces here, as a command that allows them.
+fn allow_user_namespaces(error: Errno) -> &'static str {
+    let says = |path: &str, value: &str| std::fs::read_to_string(path).is_ok_and(|text| text.trim() == value);
+    if says("/proc/sys/kernel/unprivileged_userns_clone", "0") {
+        "sudo sysctl kernel.unprivileged_userns_clone=1"
+    } else if says("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1") {
+        "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0"
+    } else if error == Errno::NOSPC || says("/proc/sys/user/max_user_namespaces", "0") {
+        "sudo sysctl user.max_user_namespaces=10000"
+    } else {
+        "run it as root; or without --over, in a mount of its own (in a container, start it with: --security-opt seccomp=unconfined)"
+    }
+}
+
+/// Has this process, and what it starts, see mounts of its own from now on. Mounts made elsewhere still arrive.
+///
+/// Called before any thread is started: the kernel refuses a user namespace to a process with several.
+pub(crate) fn enter() -> Result<(), Error> {
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let mut mend = "sudo forebay run --over ...";
+    match unshare(UnshareFlags::NEWNS) {
+        Ok(()) => {}
+        Err(Errno::PERM) => {
+            unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS).map_err(|error| {
+                refused("this user may not make a user namespace, which --over needs", error.into(), allow_user_namespaces(error))
+            })?;
+            mend = allow_user_namespaces(Errno::PERM);
+            let map = |file: &str, text: String| {
+                let path = format!("/proc/self/{file}");
+                std::fs::write(&path, text).map_err(|error| refused(&format!("{path} cannot be written, which --over needs"), error, mend))
+            };
+            // The kernel takes a map of groups only from who has given up changing them.
+            map("setgroups", "deny".into())?;
+            map("uid_map", format!("{uid} {uid} 1"))?;
+            map("gid_map", format!("{gid} {gid} 1"))?;
+        }
+        Err(error) => return Err(refused("no mount namespace can be made, which --over needs", error.into(), mend)),
+    }
+    mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)
+        .map_err(|error| refused("mounts cannot be made private, which --over needs", error.into(), mend))
+}

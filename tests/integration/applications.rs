@@ -6,17 +6,7 @@ use std::path::PathBuf;
 use forebay_tests::listing::{self, Times, Tree};
 use forebay_tests::process::{machine_has, run};
 use forebay_tests::repository;
-use forebay_tests::sandbox::{AMPLE, Sandbox, Size, TIGHT};
-
-/// The same script on a plain directory and under Forebay leaves the same behind, apart from paths that hold times.
-fn same_as_plain(size: Size, options: &[&str], script: &str, with_times: &[&str]) -> Tree {
-    let sandbox = Sandbox::new();
-    let plain = sandbox.run_plain(script);
-    let (_, home) = sandbox.run_and_compare(size, options, script);
-    let (plain, home) = (listing::without(&plain, with_times), listing::without(&home, with_times));
-    listing::assert_same(&plain, &home, Times::Set, "home against a plain directory");
-    home
-}
+use forebay_tests::sandbox::{AMPLE, Sandbox, Size, TIGHT, same_as_plain};
 
 fn animation(frames: u32, width: u32, height: u32) -> String {
     let rules = repository::root().join("tests/animation/Makefile");

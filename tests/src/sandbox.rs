@@ -232,6 +232,20 @@ impl Drop for Sandbox {
     }
 }
 
+/// The same script on a plain directory and under Forebay leaves the same behind, apart from paths that hold times; gives what is at home.
+///
+/// # Panics
+/// When it does not, or fails.
+#[track_caller]
+pub fn same_as_plain(size: Size, options: &[&str], script: &str, with_times: &[&str]) -> Tree {
+    let sandbox = Sandbox::new();
+    let plain = sandbox.run_plain(script);
+    let (_, home) = sandbox.run_and_compare(size, options, script);
+    let (plain, home) = (listing::without(&plain, with_times), listing::without(&home, with_times));
+    listing::assert_same(&plain, &home, Times::Set, "home against a plain directory");
+    home
+}
+
 fn names(directory: &Path) -> Vec<OsString> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     entries.filter_map(|entry| Some(entry.ok()?.file_name())).collect()

@@ -1,31 +1,33 @@
-//! Between the kernel's types and the messages'.
+//! Between the kernel's numbers and the messages' types.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-use forebay_core::attr::{Attr, Kind, SetTime};
-use forebay_core::errno::Errno;
-use forebay_core::id::Ino;
-use fuser::{FileAttr, FileType, INodeNo, TimeOrNow};
+use forebay_core::attr::{Attr, AttrChange, Kind, SetTime};
 use rustix::fs::FileType as RawType;
 
-const SECOND_NS: i128 = 1_000_000_000;
-/// What stat(2) shows as the size for efficient I/O: the page, in which the kernel caches.
-const BLOCK_BYTES: u32 = 4096;
+use crate::abi::setattr;
+use crate::operation::SetAttr;
 
-pub(crate) fn errno(errno: Errno) -> fuser::Errno {
-    fuser::Errno::from_i32(errno.0)
+const SECOND_NS: i64 = 1_000_000_000;
+
+fn raw_type(kind: Kind) -> RawType {
+    match kind {
+        Kind::File => RawType::RegularFile,
+        Kind::Directory => RawType::Directory,
+        Kind::Symlink => RawType::Symlink,
+        Kind::Fifo => RawType::Fifo,
+        Kind::Socket => RawType::Socket,
+        Kind::CharDevice => RawType::CharacterDevice,
+        Kind::BlockDevice => RawType::BlockDevice,
+    }
 }
 
-pub(crate) fn file_type(kind: Kind) -> FileType {
-    match kind {
-        Kind::File => FileType::RegularFile,
-        Kind::Directory => FileType::Directory,
-        Kind::Symlink => FileType::Symlink,
-        Kind::Fifo => FileType::NamedPipe,
-        Kind::Socket => FileType::Socket,
-        Kind::CharDevice => FileType::CharDevice,
-        Kind::BlockDevice => FileType::BlockDevice,
-    }
+/// The type of a directory's entry, as readdir(3) gives it: `DT_REG` and so on.
+pub(crate) fn entry_type(kind: Kind) -> u32 {
+    raw_type(kind).as_raw_mode() >> 12
+}
+
+/// The mode with its type.
+pub(crate) fn mode(attr: &Attr) -> u32 {
+    raw_type(attr.kind).as_raw_mode() | u32::from(attr.mode)
 }
 
 /// The kind that mknod(2) asks for with a mode.
@@ -47,58 +49,33 @@ pub(crate) fn permissions(mode: u32) -> u16 {
     (mode & 0o7777) as u16
 }
 
-pub(crate) fn attributes(ino: Ino, attr: &Attr) -> FileAttr {
-    FileAttr {
-        ino: INodeNo(ino.0),
-        size: attr.size,
-        blocks: attr.blocks,
-        atime: system_time(attr.atime_ns),
-        mtime: system_time(attr.mtime_ns),
-        ctime: system_time(attr.ctime_ns),
-        crtime: UNIX_EPOCH,
-        kind: file_type(attr.kind),
-        perm: attr.mode,
-        nlink: attr.nlink,
-        uid: attr.uid,
-        gid: attr.gid,
-        rdev: attr.rdev,
-        blksize: BLOCK_BYTES,
-        flags: 0,
-    }
+/// Seconds since the epoch, and nanoseconds after them.
+pub(crate) fn seconds(time_ns: i64) -> (i64, u32) {
+    (time_ns.div_euclid(SECOND_NS), time_ns.rem_euclid(SECOND_NS) as u32)
 }
 
-/// Tells the kernel that there is no such name, in a form that it may keep.
-pub(crate) fn no_entry() -> FileAttr {
-    let nothing =
-        Attr { kind: Kind::File, mode: 0, nlink: 0, uid: 0, gid: 0, size: 0, blocks: 0, rdev: 0, atime_ns: 0, mtime_ns: 0, ctime_ns: 0 };
-    attributes(Ino(0), &nothing)
-}
-
-fn system_time(time_ns: i64) -> SystemTime {
-    let distance = Duration::from_nanos(time_ns.unsigned_abs());
-    if time_ns < 0 { UNIX_EPOCH - distance } else { UNIX_EPOCH + distance }
-}
-
-pub(crate) fn set_time(time: TimeOrNow) -> SetTime {
-    match time {
-        TimeOrNow::Now => SetTime::Now,
-        TimeOrNow::SpecificTime(time) => SetTime::At(nanoseconds(time)),
-    }
-}
-
-/// Nanoseconds since the epoch of a time that the kernel has sent.
-///
-/// The kernel sends a time before 1970 as negative seconds and nanoseconds after them; fuser 0.18 takes both away from the epoch. So the
-/// distance's seconds count down and its nanoseconds up.
-fn nanoseconds(time: SystemTime) -> i64 {
-    let ns = match time.duration_since(UNIX_EPOCH) {
-        Ok(after) => i128::from(after.as_secs()) * SECOND_NS + i128::from(after.subsec_nanos()),
-        Err(before) => {
-            let before = before.duration();
-            i128::from(before.subsec_nanos()) - i128::from(before.as_secs()) * SECOND_NS
-        }
-    };
+/// Nanoseconds since the epoch of a time that the kernel has sent: seconds, which may be negative, and nanoseconds after them.
+fn nanoseconds((seconds, nanoseconds): (u64, u32)) -> i64 {
+    let ns = i128::from(seconds as i64) * i128::from(SECOND_NS) + i128::from(nanoseconds);
     ns.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
+}
+
+/// What a SETATTR changes.
+pub(crate) fn attr_change(set: &SetAttr) -> AttrChange {
+    let has = |flag: u32| set.valid & flag != 0;
+    let time = |is_set: u32, is_now: u32, time| match (has(is_set), has(is_now)) {
+        (_, true) => Some(SetTime::Now),
+        (true, false) => Some(SetTime::At(nanoseconds(time))),
+        (false, false) => None,
+    };
+    AttrChange {
+        mode: has(setattr::MODE).then(|| permissions(set.mode)),
+        uid: has(setattr::UID).then_some(set.uid),
+        gid: has(setattr::GID).then_some(set.gid),
+        size: has(setattr::SIZE).then_some(set.size),
+        atime: time(setattr::ATIME, setattr::ATIME_NOW, set.atime),
+        mtime: time(setattr::MTIME, setattr::MTIME_NOW, set.mtime),
+    }
 }
 
 #[cfg(test)]
@@ -107,18 +84,28 @@ mod tests {
 
     #[test]
     fn times_before_and_after_the_epoch() {
-        assert_eq!(nanoseconds(UNIX_EPOCH + Duration::new(3, 5)), 3_000_000_005);
-        // 1969-12-31 23:59:58.8: the kernel sends -2 s and 800 ms, fuser makes 2.8 s before the epoch of it.
-        assert_eq!(nanoseconds(UNIX_EPOCH - Duration::new(2, 800_000_000)), -1_200_000_000);
-        assert_eq!(nanoseconds(UNIX_EPOCH + Duration::from_secs(1 << 40)), i64::MAX);
+        assert_eq!(nanoseconds((3, 5)), 3_000_000_005);
+        // 1969-12-31 23:59:58.8
+        assert_eq!(nanoseconds((-2i64 as u64, 800_000_000)), -1_200_000_000);
+        assert_eq!(nanoseconds((1 << 40, 0)), i64::MAX);
         for ns in [0, 1, -1, -1_200_000_000, i64::MAX, i64::MIN] {
-            let time = system_time(ns);
-            let back = match time.duration_since(UNIX_EPOCH) {
-                Ok(after) => after.as_nanos() as i128,
-                Err(before) => -(before.duration().as_nanos() as i128),
-            };
-            assert_eq!(back, i128::from(ns));
+            let (seconds, after) = seconds(ns);
+            assert_eq!(nanoseconds((seconds as u64, after)), ns);
         }
+    }
+
+    #[test]
+    fn only_what_is_valid_is_changed() {
+        let set = SetAttr {
+            valid: setattr::UID | setattr::MTIME | setattr::MTIME_NOW | setattr::ATIME,
+            atime: (1, 2),
+            uid: 7,
+            ..SetAttr::default()
+        };
+        let expected =
+            AttrChange { uid: Some(7), atime: Some(SetTime::At(1_000_000_002)), mtime: Some(SetTime::Now), ..AttrChange::default() };
+        assert_eq!(attr_change(&set), expected);
+        assert_eq!(attr_change(&SetAttr { mode: 0o777, ..SetAttr::default() }), AttrChange::default());
     }
 
     #[test]
@@ -129,5 +116,6 @@ mod tests {
         assert_eq!(kind_of_mode(0o140_600), Some(Kind::Socket));
         assert_eq!(kind_of_mode(0o040_755), None);
         assert_eq!(permissions(0o107_755), 0o7755);
+        assert_eq!((entry_type(Kind::File), entry_type(Kind::Directory), entry_type(Kind::Symlink)), (8, 4, 10));
     }
 }

@@ -1,383 +1,167 @@
 //! The kernel's requests, each carried to the server and its answer back.
 
-use std::ffi::OsStr;
-use std::io;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use std::time::{Duration, SystemTime};
-
 use forebay_client::{Client, Transport};
-use forebay_core::attr::{Attr, AttrChange, Caller};
+use forebay_core::attr::{Attr, Caller};
 use forebay_core::errno::Errno;
 use forebay_core::id::Ino;
 use forebay_core::message::RenameMode;
-use fuser::{
-    AccessFlags, BsdFileFlags, CopyFileRangeFlags, FileHandle, FileType, FopenFlags, Generation, INodeNo, InitFlags, IoctlFlags,
-    KernelConfig, LockOwner, OpenFlags, PollEvents, PollFlags, PollNotifier, RenameFlags, ReplyAttr, ReplyBmap, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyPoll, ReplyStatfs, ReplyWrite, ReplyXattr, Request,
-    TimeOrNow, Version, WriteFlags,
-};
-use parking_lot::Mutex;
-use rustix::fs::OFlags;
+use rustix::fs::{OFlags, RenameFlags};
 
-use crate::convert::{attributes, errno, file_type, kind_of_mode, no_entry, permissions, set_time};
+use crate::abi::{self, OPEN_KEEP_CACHE, OPEN_NO_FLUSH, Put};
+use crate::answer::{put_attr_out, put_entry, put_no_entry, put_open, put_stat_fs};
+use crate::convert::{attr_change, kind_of_mode, permissions};
+use crate::listing::{self, Listing};
+use crate::negotiate::Agreed;
+use crate::operation::{Header, Operation};
 
-/// How long the kernel may keep names and attributes. All changes come through this kernel, so they do not age.
-const TTL: Duration = Duration::from_secs(24 * 60 * 60);
-/// The largest write of one request, bytes.
-const WRITE_BYTES_MAX: u32 = 1 << 20;
-/// Requests that the kernel may have under way without a process waiting for each (read-ahead, write-back).
-const BACKGROUND_MAX: u16 = 64;
-/// Directory entries asked for at a time; the kernel's buffer of a page holds about as many.
-const ENTRIES_MAX: u32 = 128;
-/// The oldest FUSE version (Linux 6.2) of which it is known that the kernel asks for the sync of an `O_SYNC` write.
-const KERNEL_SYNCS_SINCE: Version = Version(7, 38);
-/// Unit of statfs, bytes.
-const STATFS_UNIT_BYTES: u64 = 4096;
-/// Inode numbers are never used again, so there is one generation.
-const GENERATION: Generation = Generation(0);
+const ENOTTY: Errno = Errno(25);
 
-pub(crate) struct Filesystem<T: Transport> {
-    client: Client<T>,
-    kernel_write_back: bool,
-    /// The longest write that the server takes.
-    write_bytes_max: u32,
-    /// The kernel itself asks for a sync after a write to a file that was opened with `O_SYNC` or `O_DSYNC`.
-    kernel_syncs: bool,
-    /// Space for the answers to reads; at most one for each thread.
-    buffers: Mutex<Vec<Vec<u8>>>,
+/// What to answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Outcome {
+    /// The body that was put.
+    Body,
+    /// So many bytes at the start of the data.
+    Data(u32),
+    /// Nothing: the kernel does not wait.
+    Silence,
 }
 
-fn caller(request: &Request) -> Caller {
-    Caller { uid: request.uid(), gid: request.gid() }
+/// One request, the way to the server, and the space for the answer.
+pub(crate) struct Exchange<'a, T: Transport> {
+    pub(crate) client: Client<T>,
+    pub(crate) agreed: &'a Agreed,
+    pub(crate) header: &'a Header,
+    /// The answer's body is put at the end.
+    pub(crate) out: &'a mut Vec<u8>,
+    /// The answer to a read.
+    pub(crate) data: &'a mut Vec<u8>,
 }
 
-fn reply_entry(reply: ReplyEntry, result: Result<(Ino, Attr), Errno>) {
-    match result {
-        Ok((ino, attr)) => reply.entry(&TTL, &attributes(ino, &attr), GENERATION),
-        Err(error) => reply.error(errno(error)),
-    }
+fn has(flags: u32, flag: OFlags) -> bool {
+    OFlags::from_bits_retain(flags).contains(flag)
 }
 
-fn reply_attr(reply: ReplyAttr, result: Result<Attr, Errno>, ino: INodeNo) {
-    match result {
-        Ok(attr) => reply.attr(&TTL, &attributes(Ino(ino.0), &attr)),
-        Err(error) => reply.error(errno(error)),
-    }
-}
-
-fn reply_empty(reply: ReplyEmpty, result: Result<(), Errno>) {
-    match result {
-        Ok(()) => reply.ok(),
-        Err(error) => reply.error(errno(error)),
-    }
-}
-
-fn has(flags: OpenFlags, flag: OFlags) -> bool {
-    OFlags::from_bits_retain(flags.0 as u32).contains(flag)
-}
-
-impl<T: Transport> Filesystem<T> {
-    pub(crate) fn new(client: Client<T>, kernel_write_back: bool, write_bytes_max: u32) -> Filesystem<T> {
-        Filesystem { client, kernel_write_back, write_bytes_max, kernel_syncs: false, buffers: Mutex::default() }
-    }
-
-    /// Fills a directory reply from `offset` on; offsets 0 and 1 are `.` and `..`, the others the server's entries.
-    fn fill_directory(&self, ino: INodeNo, handle: u64, offset: u64, reply: &mut ReplyDirectory) -> Result<(), Errno> {
-        for (at, name) in [".", ".."].into_iter().enumerate().skip(usize::try_from(offset).unwrap_or(2)) {
-            // The kernel takes the numbers of these two from its own tree.
-            if reply.add(ino, at as u64 + 1, FileType::Directory, name) {
-                return Ok(());
+impl<T: Transport> Exchange<'_, T> {
+    /// Carries the request out.
+    pub(crate) fn serve(&mut self, operation: Operation<'_>) -> Result<Outcome, Errno> {
+        let ino = Ino(self.header.node);
+        let client = &self.client;
+        match operation {
+            Operation::Lookup { name } => return self.lookup(ino, name),
+            Operation::Forget { count } => return Ok(self.forget([(ino.0, count)].into_iter())),
+            Operation::BatchForget { items } => return Ok(self.forget(items)),
+            Operation::GetAttr => return self.attr(client.get_attr(ino)),
+            Operation::SetAttr(set) => return self.attr(client.set_attr(ino, attr_change(&set))),
+            Operation::ReadLink => self.out.extend_from_slice(client.read_link(ino)?.as_bytes()),
+            Operation::SymLink { name, target } => return self.entry(client.sym_link(ino, name, target, self.caller())),
+            Operation::MakeNode { name, mode, rdev } => {
+                let kind = kind_of_mode(mode).ok_or(Errno::EINVAL)?;
+                return self.entry(client.make_node(ino, name, kind, permissions(mode), rdev, self.caller()));
             }
-        }
-        let mut from = offset.saturating_sub(2);
-        loop {
-            let entries = self.client.read_dir(handle, from, ENTRIES_MAX)?;
-            for entry in &entries {
-                from += 1;
-                if reply.add(INodeNo(entry.ino.0), from + 2, file_type(entry.kind), OsStr::from_bytes(entry.name.as_bytes())) {
-                    return Ok(());
-                }
+            Operation::MakeDir { name, mode } => return self.entry(client.make_dir(ino, name, permissions(mode), self.caller())),
+            Operation::Unlink { name } => client.unlink(ino, name)?,
+            Operation::RemoveDir { name } => client.remove_dir(ino, name)?,
+            Operation::Rename { name, new_parent, new_name, flags } => {
+                client.rename(ino, name, Ino(new_parent), new_name, rename_mode(flags)?)?;
             }
-            if (entries.len() as u32) < ENTRIES_MAX {
-                return Ok(());
+            Operation::Link { node, new_name } => return self.entry(client.link(Ino(node), ino, new_name)),
+            Operation::Open => {
+                client.open(ino)?;
+                put_open(self.out, 0, self.open_flags());
             }
-        }
-    }
-}
-
-impl<T: Transport + 'static> fuser::Filesystem for Filesystem<T> {
-    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // Each is an optimisation; a kernel without it works.
-        let _ = config.add_capabilities(InitFlags::FUSE_PARALLEL_DIROPS);
-        let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
-        let _ = config.add_capabilities(InitFlags::FUSE_CACHE_SYMLINKS);
-        // All changes come through this kernel: a new size must not make it drop the pages that it holds.
-        let _ = config.add_capabilities(InitFlags::FUSE_EXPLICIT_INVAL_DATA);
-        if self.kernel_write_back && config.add_capabilities(InitFlags::FUSE_WRITEBACK_CACHE).is_err() {
-            return Err(io::Error::new(io::ErrorKind::Unsupported, "this kernel has no write-back cache for FUSE"));
-        }
-        self.kernel_syncs = config.kernel_abi() >= KERNEL_SYNCS_SINCE;
-        let _ = config.set_max_write(self.write_bytes_max.min(WRITE_BYTES_MAX));
-        let _ = config.set_max_background(BACKGROUND_MAX);
-        if let Err(most) = config.set_max_readahead(WRITE_BYTES_MAX) {
-            let _ = config.set_max_readahead(most);
-        }
-        Ok(())
-    }
-
-    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        match self.client.lookup(Ino(parent.0), name.as_bytes()) {
-            Err(Errno::ENOENT) => reply.entry(&TTL, &no_entry(), GENERATION),
-            result => reply_entry(reply, result),
-        }
-    }
-
-    fn forget(&self, _: &Request, ino: INodeNo, nlookup: u64) {
-        // There is no reply in which an error could be told, and none that could matter.
-        let _ = self.client.forget(Ino(ino.0), nlookup);
-    }
-
-    fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        reply_attr(reply, self.client.get_attr(Ino(ino.0)), ino);
-    }
-
-    fn setattr(
-        &self,
-        _: &Request,
-        ino: INodeNo,
-        mode: Option<u32>,
-        uid: Option<u32>,
-        gid: Option<u32>,
-        size: Option<u64>,
-        atime: Option<TimeOrNow>,
-        mtime: Option<TimeOrNow>,
-        _: Option<SystemTime>,
-        _: Option<FileHandle>,
-        _: Option<SystemTime>,
-        _: Option<SystemTime>,
-        _: Option<SystemTime>,
-        _: Option<BsdFileFlags>,
-        reply: ReplyAttr,
-    ) {
-        let (atime, mtime) = (atime.map(set_time), mtime.map(set_time));
-        let change = AttrChange { mode: mode.map(permissions), uid, gid, size, atime, mtime };
-        reply_attr(reply, self.client.set_attr(Ino(ino.0), change), ino);
-    }
-
-    fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
-        match self.client.read_link(Ino(ino.0)) {
-            Ok(target) => reply.data(target.as_bytes()),
-            Err(error) => reply.error(errno(error)),
-        }
-    }
-
-    fn mknod(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, rdev: u32, reply: ReplyEntry) {
-        let Some(kind) = kind_of_mode(mode) else { return reply.error(fuser::Errno::EINVAL) };
-        let made = self.client.make_node(Ino(parent.0), name.as_bytes(), kind, permissions(mode), rdev, caller(request));
-        reply_entry(reply, made);
-    }
-
-    fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, reply: ReplyEntry) {
-        reply_entry(reply, self.client.make_dir(Ino(parent.0), name.as_bytes(), permissions(mode), caller(request)));
-    }
-
-    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        reply_empty(reply, self.client.unlink(Ino(parent.0), name.as_bytes()));
-    }
-
-    fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        reply_empty(reply, self.client.remove_dir(Ino(parent.0), name.as_bytes()));
-    }
-
-    fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
-        let target = target.as_os_str().as_bytes();
-        reply_entry(reply, self.client.sym_link(Ino(parent.0), name.as_bytes(), target, caller(request)));
-    }
-
-    fn rename(
-        &self,
-        _: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        new_parent: INodeNo,
-        new_name: &OsStr,
-        flags: RenameFlags,
-        reply: ReplyEmpty,
-    ) {
-        let mode = match flags {
-            flags if flags.is_empty() => RenameMode::Replace,
-            RenameFlags::RENAME_NOREPLACE => RenameMode::NoReplace,
-            RenameFlags::RENAME_EXCHANGE => RenameMode::Exchange,
-            _ => return reply.error(fuser::Errno::EINVAL),
-        };
-        let (from, to) = (Ino(parent.0), Ino(new_parent.0));
-        reply_empty(reply, self.client.rename(from, name.as_bytes(), to, new_name.as_bytes(), mode));
-    }
-
-    fn link(&self, _: &Request, ino: INodeNo, new_parent: INodeNo, new_name: &OsStr, reply: ReplyEntry) {
-        reply_entry(reply, self.client.link(Ino(ino.0), Ino(new_parent.0), new_name.as_bytes()));
-    }
-
-    fn open(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        match self.client.open(Ino(ino.0)) {
-            Ok(()) => reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE),
-            Err(error) => reply.error(errno(error)),
-        }
-    }
-
-    fn create(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, flags: i32, reply: ReplyCreate) {
-        let exclusive = has(OpenFlags(flags), OFlags::EXCL);
-        match self.client.create(Ino(parent.0), name.as_bytes(), permissions(mode), exclusive, caller(request)) {
-            Ok((ino, attr)) => {
-                reply.created(&TTL, &attributes(ino, &attr), GENERATION, FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE);
+            Operation::Create { name, mode, flags } => {
+                let (ino, attr) = client.create(ino, name, permissions(mode), has(flags, OFlags::EXCL), self.caller())?;
+                put_entry(self.out, ino, &attr);
+                put_open(self.out, 0, self.open_flags());
             }
-            Err(error) => reply.error(errno(error)),
+            Operation::Read { offset, len } => return Ok(Outcome::Data(client.read(ino, offset, len, self.data)?)),
+            Operation::Write { offset, write_flags, flags, data } => return self.write(ino, offset, write_flags, flags, data),
+            Operation::Release => client.release(ino)?,
+            Operation::Sync => client.sync(ino)?,
+            Operation::StatFs => put_stat_fs(self.out, &client.stat_fs()?),
+            Operation::OpenDir => put_open(self.out, client.open_dir(ino)?, 0),
+            Operation::ReadDir { handle, offset, len, plus } => {
+                let room_bytes = len.min(self.agreed.transfer_bytes_max);
+                listing::fill(client, &Listing { directory: ino, handle, offset, room_bytes, plus }, self.out)?;
+            }
+            Operation::ReleaseDir { handle } => client.release_dir(handle)?,
+            Operation::Destroy => {}
+            Operation::Ioctl => return Err(ENOTTY),
+            // A close: nothing is kept back here, so there is nothing to do. What is not there yet. `ENOSYS` makes the kernel remember it
+            // and answer by itself: success for the flush at a close, `EOPNOTSUPP` for extended attributes, fallocate and copy_file_range
+            // (whose callers then copy by reading and writing), the whole file as data for SEEK_HOLE and SEEK_DATA, always ready for
+            // poll. Locks are not asked for, so that the kernel keeps them itself, for all processes of this mount. Access is checked by
+            // the kernel (`default_permissions`).
+            Operation::Flush
+            | Operation::SetXattr { .. }
+            | Operation::GetXattr { .. }
+            | Operation::ListXattr { .. }
+            | Operation::RemoveXattr { .. }
+            | Operation::Fallocate { .. }
+            | Operation::Seek { .. }
+            | Operation::Init { .. }
+            | Operation::Other => return Err(Errno::ENOSYS),
         }
+        Ok(Outcome::Body)
     }
 
-    fn read(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: u64, size: u32, _: OpenFlags, _: Option<LockOwner>, reply: ReplyData) {
-        let taken = self.buffers.lock().pop();
-        let mut buffer = taken.unwrap_or_default();
-        let result = self.client.read(Ino(ino.0), offset, size, &mut buffer);
-        match result.map(|len| buffer.get(..len as usize)) {
-            Ok(Some(bytes)) => reply.data(bytes),
-            Ok(None) => reply.error(fuser::Errno::EIO),
-            Err(error) => reply.error(errno(error)),
-        }
-        self.buffers.lock().push(buffer);
+    fn caller(&self) -> Caller {
+        Caller { uid: self.header.uid, gid: self.header.gid }
     }
 
-    fn write(
-        &self,
-        _: &Request,
-        ino: INodeNo,
-        _: FileHandle,
-        offset: u64,
-        data: &[u8],
-        write_flags: WriteFlags,
-        flags: OpenFlags,
-        _: Option<LockOwner>,
-        reply: ReplyWrite,
-    ) {
+    /// Pages stay when a file is opened again. Nothing but kept pages needs to be written back at a close.
+    fn open_flags(&self) -> u32 {
+        if self.agreed.kernel_write_back { OPEN_KEEP_CACHE } else { OPEN_KEEP_CACHE | OPEN_NO_FLUSH }
+    }
+
+    fn lookup(&mut self, parent: Ino, name: &[u8]) -> Result<Outcome, Errno> {
+        match self.client.lookup(parent, name) {
+            Err(Errno::ENOENT) => put_no_entry(self.out),
+            result => return self.entry(result),
+        }
+        Ok(Outcome::Body)
+    }
+
+    fn entry(&mut self, result: Result<(Ino, Attr), Errno>) -> Result<Outcome, Errno> {
+        let (ino, attr) = result?;
+        put_entry(self.out, ino, &attr);
+        Ok(Outcome::Body)
+    }
+
+    fn attr(&mut self, result: Result<Attr, Errno>) -> Result<Outcome, Errno> {
+        put_attr_out(self.out, Ino(self.header.node), &result?);
+        Ok(Outcome::Body)
+    }
+
+    fn forget(&self, items: impl Iterator<Item = (u64, u64)>) -> Outcome {
+        for (ino, count) in items {
+            // There is no reply in which an error could be told, and none that could matter.
+            let _ = self.client.forget(Ino(ino), count);
+        }
+        Outcome::Silence
+    }
+
+    fn write(&mut self, ino: Ino, offset: u64, write_flags: u32, flags: u32, data: &[u8]) -> Result<Outcome, Errno> {
         // Pages that the kernel has kept belong where they are, whatever the file that happens to carry them was opened for.
-        let append = has(flags, OFlags::APPEND) && !write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
-        let ino = Ino(ino.0);
-        let written = self.client.write(ino, offset, data, append).and_then(|_| {
-            // O_SYNC contains O_DSYNC.
-            if has(flags, OFlags::DSYNC) && !self.kernel_syncs { self.client.sync(ino) } else { Ok(()) }
-        });
-        match written {
-            Ok(()) => reply.written(data.len() as u32),
-            Err(error) => reply.error(errno(error)),
+        let append = has(flags, OFlags::APPEND) && write_flags & abi::WRITE_OF_CACHE == 0;
+        self.client.write(ino, offset, data, append)?;
+        // O_SYNC contains O_DSYNC.
+        if has(flags, OFlags::DSYNC) && !self.agreed.kernel_syncs {
+            self.client.sync(ino)?;
         }
+        // `fuse_write_out`: how much, and padding.
+        self.out.put_u32(data.len() as u32);
+        self.out.put_u32(0);
+        Ok(Outcome::Body)
     }
+}
 
-    /// A close: nothing is kept back here, so there is nothing to do. `ENOSYS` tells the kernel not to ask again; close(2) succeeds.
-    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        reply.error(fuser::Errno::ENOSYS);
-    }
-
-    fn release(&self, _: &Request, ino: INodeNo, _: FileHandle, _: OpenFlags, _: Option<LockOwner>, _: bool, reply: ReplyEmpty) {
-        reply_empty(reply, self.client.release(Ino(ino.0)));
-    }
-
-    fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        reply_empty(reply, self.client.sync(Ino(ino.0)));
-    }
-
-    fn opendir(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        match self.client.open_dir(Ino(ino.0)) {
-            Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::empty()),
-            Err(error) => reply.error(errno(error)),
-        }
-    }
-
-    fn readdir(&self, _: &Request, ino: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
-        match self.fill_directory(ino, handle.0, offset, &mut reply) {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(errno(error)),
-        }
-    }
-
-    fn releasedir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
-        reply_empty(reply, self.client.release_dir(handle.0));
-    }
-
-    fn fsyncdir(&self, _: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        reply_empty(reply, self.client.sync(Ino(ino.0)));
-    }
-
-    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        match self.client.stat_fs() {
-            Ok(stat) => {
-                let units = |bytes: u64| bytes / STATFS_UNIT_BYTES;
-                let unit = STATFS_UNIT_BYTES as u32;
-                let (total, free, available) = (units(stat.total_bytes), units(stat.free_bytes), units(stat.available_bytes));
-                reply.statfs(total, free, available, stat.files, stat.files_free, unit, stat.name_bytes_max, unit);
-            }
-            Err(error) => reply.error(errno(error)),
-        }
-    }
-
-    // What is not there yet. `ENOSYS` makes the kernel remember it and answer by itself: `EOPNOTSUPP` for extended attributes, fallocate
-    // and copy_file_range (whose callers then copy by reading and writing), the whole file as data for SEEK_HOLE and SEEK_DATA,
-    // `ENOTTY` for ioctl, always ready for poll. Locks are not asked for, so that the kernel keeps them itself, for all processes of
-    // this mount. Access is checked by the kernel (`default_permissions`).
-
-    fn access(&self, _: &Request, _: INodeNo, _: AccessFlags, reply: ReplyEmpty) {
-        reply.error(fuser::Errno::ENOSYS);
-    }
-
-    fn setxattr(&self, _: &Request, _: INodeNo, _: &OsStr, _: &[u8], _: i32, _: u32, reply: ReplyEmpty) {
-        reply.error(fuser::Errno::ENOSYS);
-    }
-
-    fn getxattr(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, reply: ReplyXattr) {
-        reply.error(fuser::Errno::ENOSYS);
-    }
-
-    fn listxattr(&self, _: &Request, _: INodeNo, _: u32, reply: ReplyXattr) {
-        reply.error(fuser::Errno::ENOSYS);
-    }
-
-    fn removexattr(&self, _: &Request, _: INodeNo, _: &OsStr, reply: ReplyEmpty) {
-        reply.error(fuser::Errno::ENOSYS);
-    }
-
-    fn bmap(&self, _: &Request, _: INodeNo, _: u32, _: u64, reply: ReplyBmap) {
-        reply.error(fuser::Errno::ENOSYS);
-    }
-
-    fn ioctl(&self, _: &Request, _: INodeNo, _: FileHandle, _: IoctlFlags, _: u32, _: &[u8], _: u32, reply: ReplyIoctl) {
-        reply.error(fuser::Errno::ENOTTY);
-    }
-
-    fn poll(&self, _: &Request, _: INodeNo, _: FileHandle, _: PollNotifier, _: PollEvents, _: PollFlags, reply: ReplyPoll) {
-        reply.error(fuser::Errno::ENOSYS);
-    }
-
-    fn fallocate(&self, _: &Request, _: INodeNo, _: FileHandle, _: u64, _: u64, _: i32, reply: ReplyEmpty) {
-        reply.error(fuser::Errno::ENOSYS);
-    }
-
-    fn lseek(&self, _: &Request, _: INodeNo, _: FileHandle, _: i64, _: i32, reply: ReplyLseek) {
-        reply.error(fuser::Errno::ENOSYS);
-    }
-
-    fn copy_file_range(
-        &self,
-        _: &Request,
-        _: INodeNo,
-        _: FileHandle,
-        _: u64,
-        _: INodeNo,
-        _: FileHandle,
-        _: u64,
-        _: u64,
-        _: CopyFileRangeFlags,
-        reply: ReplyWrite,
-    ) {
-        reply.error(fuser::Errno::ENOSYS);
+fn rename_mode(flags: u32) -> Result<RenameMode, Errno> {
+    match RenameFlags::from_bits_retain(flags) {
+        flags if flags.is_empty() => Ok(RenameMode::Replace),
+        RenameFlags::NOREPLACE => Ok(RenameMode::NoReplace),
+        RenameFlags::EXCHANGE => Ok(RenameMode::Exchange),
+        _ => Err(Errno::EINVAL),
     }
 }

@@ -4,23 +4,32 @@
 
 #![forbid(unsafe_code)]
 
+mod abi;
+mod answer;
+mod buffers;
 mod convert;
 mod device;
 mod filesystem;
+mod listing;
 mod mountinfo;
+mod negotiate;
+mod notify;
+mod operation;
+mod session;
 mod unmount;
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::thread;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use forebay_client::{Client, Transport};
 use parking_lot::{Condvar, Mutex};
 use rustix::io::Errno;
 
-use crate::filesystem::Filesystem;
+use crate::negotiate::Wishes;
+pub use crate::notify::Notifier;
 pub use crate::unmount::{clear_dead_mount, is_dead_mount};
 
 /// How long [`Mounted::unmount`] waits for the requests that are being served.
@@ -39,7 +48,7 @@ pub struct MountOptions {
     pub kernel_write_back: bool,
     /// The longest write that the server takes in one call, bytes; the kernel divides longer ones.
     pub write_bytes_max: u32,
-    /// Threads that serve the kernel; each may be blocked in a call. At least 1.
+    /// Threads that serve the kernel. More are added, up to a limit, while some of these wait for room or for home. At least 1.
     pub threads: usize,
     /// What `mount` and `df` show as the source.
     pub source: String,
@@ -108,15 +117,22 @@ pub struct Mounted {
     /// The device number of the mount, so that another one on the same directory is left alone.
     device: Option<String>,
     session: Arc<SessionEnd>,
+    connection: Weak<OwnedFd>,
 }
 
+/// Whether the last thread of a session has ended.
 #[derive(Debug, Default)]
-struct SessionEnd {
+pub(crate) struct SessionEnd {
     ended: Mutex<bool>,
     changed: Condvar,
 }
 
 impl SessionEnd {
+    pub(crate) fn set(&self) {
+        *self.ended.lock() = true;
+        self.changed.notify_all();
+    }
+
     fn wait(&self, patience: Duration) -> bool {
         let mut ended = self.ended.lock();
         self.changed.wait_while_for(&mut ended, |ended| !*ended, patience);
@@ -134,29 +150,17 @@ pub fn mount<T: Transport + 'static>(client: Client<T>, options: MountOptions) -
     let device = device::open_mounted(&mountpoint, &options)?;
     let number = mountinfo::topmost(&mountpoint).map(|entry| entry.device);
     // Made now, so that what fails from here on unmounts.
-    let mounted = Mounted { mountpoint: mountpoint.clone(), device: number, session: Arc::default() };
-
-    let mut config = fuser::Config::default();
-    config.n_threads = Some(options.threads.max(1));
-    // Who may come in is the kernel's to check: it knows the mount's options.
-    let acl = fuser::SessionACL::All;
-    let filesystem = Filesystem::new(client, options.kernel_write_back, options.write_bytes_max);
-    let session = fuser::Session::from_fd(filesystem, device, acl, config).map_err(|error| {
-        *mounted.session.ended.lock() = true;
-        let _ = unmount::detach(&mountpoint);
-        refused(error)
-    })?;
+    let mut mounted = Mounted { mountpoint: mountpoint.clone(), device: number, session: Arc::default(), connection: Weak::new() };
+    let wishes = Wishes { kernel_write_back: options.kernel_write_back, write_bytes_max: options.write_bytes_max };
     let end = mounted.session.clone();
-    thread::Builder::new()
-        .name("forebay-fuse".into())
-        .spawn(move || {
-            if let Err(error) = session.run() {
-                forebay_host::log::problem(&format!("the FUSE session ended with an error: {error}"));
-            }
-            *end.ended.lock() = true;
-            end.changed.notify_all();
-        })
-        .map_err(refused)?;
+    let started = negotiate::handshake(&device, &wishes)
+        .and_then(|agreed| session::start(device, client.into_transport(), agreed, options.threads, end))
+        .map_err(|error| {
+            mounted.session.set();
+            let _ = unmount::detach(&mountpoint);
+            refused(error)
+        })?;
+    mounted.connection = Arc::downgrade(&started);
     Ok(mounted)
 }
 
@@ -180,6 +184,11 @@ impl Mounted {
     /// Waits until the mount has ended, by whomever, for at most `patience`; tells whether it has.
     pub fn wait_ended(&self, patience: Duration) -> bool {
         self.session.wait(patience)
+    }
+
+    /// Tells the kernel what it must not keep.
+    pub fn notifier(&self) -> Notifier {
+        Notifier { device: self.connection.clone() }
     }
 
     /// Unmounts. If processes still use the mount, takes the directory's name away from it and lets them finish; says so on

@@ -8,15 +8,18 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, Permi
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use forebay_client::Client;
-use forebay_core::message::Request;
+use forebay_client::{CallPayload, Client, Transport};
+use forebay_core::message::{Reply, Request};
 use forebay_fuse::MountError;
+use parking_lot::{Condvar, Mutex};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, Timespec, Timestamps};
 use support::{MemoryServer, can_mount, mount, options};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 fn wait_until(what: &str, condition: impl Fn() -> bool) {
     let deadline = Instant::now() + PATIENCE;
@@ -376,4 +379,94 @@ fn an_ordinary_user_can_mount() {
     };
     let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success() && text.contains("all done as user"), "{text}");
+}
+
+/// A server in which writes wait until they are let go.
+struct Waiting {
+    server: Arc<MemoryServer>,
+    open: Mutex<bool>,
+    opened: Condvar,
+    waiting: AtomicUsize,
+}
+
+impl Transport for Waiting {
+    fn call(&self, request: Request, payload: CallPayload<'_>) -> Reply {
+        if let Request::Write { .. } = request {
+            self.waiting.fetch_add(1, Ordering::SeqCst);
+            let mut open = self.open.lock();
+            self.opened.wait_while(&mut open, |open| !*open);
+        }
+        self.server.call(request, payload)
+    }
+}
+
+/// As many writers as the buffers for waiting requests allow for, of which none gets on: everything else is served.
+#[test]
+fn writers_that_wait_keep_nobody_else_waiting() {
+    if !can_mount() {
+        return;
+    }
+    const WRITERS: usize = 40;
+    let dir = tempfile::tempdir().unwrap();
+    let server = MemoryServer::new();
+    let waiting =
+        Arc::new(Waiting { server: server.clone(), open: Mutex::new(false), opened: Condvar::new(), waiting: AtomicUsize::new(0) });
+    let few_threads = forebay_fuse::MountOptions { threads: 2, ..options(dir.path()) };
+    let mounted = forebay_fuse::mount(Client::new(waiting.clone()), few_threads).unwrap();
+    let path = |name: &str| dir.path().join(name);
+    fs::create_dir(path("d")).unwrap();
+    std::thread::scope(|scope| {
+        for i in 0..WRITERS {
+            let path = path(&format!("f{i}"));
+            scope.spawn(move || fs::write(path, vec![i as u8; 1 << 20]).unwrap());
+        }
+        // If this fails nothing would ever let the writers go; so it does not panic before they are.
+        let deadline = Instant::now() + PATIENCE;
+        while waiting.waiting.load(Ordering::SeqCst) < WRITERS && Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+        let all_wait = waiting.waiting.load(Ordering::SeqCst) == WRITERS;
+        let (done, served) = std::sync::mpsc::channel();
+        let other = path("d/sub");
+        scope.spawn(move || {
+            let made = fs::create_dir(&other).and_then(|()| fs::metadata(&other)).and_then(|_| fs::read_dir(other.parent().unwrap()));
+            let removed = made.and_then(|_| fs::remove_dir(&other));
+            let _ = done.send(removed.map_err(|error| error.to_string()));
+        });
+        let others = served.recv_timeout(PATIENCE);
+        *waiting.open.lock() = true;
+        waiting.opened.notify_all();
+        assert!(all_wait, "only {} writes have reached the server", waiting.waiting.load(Ordering::SeqCst));
+        assert_eq!(others, Ok(Ok(())), "a directory is made, looked at and removed beside {WRITERS} writes that wait");
+    });
+    for i in 0..WRITERS {
+        assert!(fs::read(path(&format!("f{i}"))).unwrap() == vec![i as u8; 1 << 20]);
+    }
+    mounted.unmount().unwrap();
+}
+
+/// A directory larger than one answer, with attributes: what `ls -l` sees needs no request for each name.
+#[test]
+fn a_listing_brings_attributes_along() {
+    if !can_mount() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let server = MemoryServer::new();
+    let filled = mount(&server, options(dir.path()));
+    for i in 0..300 {
+        fs::write(dir.path().join(format!("file-{i:03}")), vec![0; i]).unwrap();
+    }
+    filled.unmount().unwrap();
+    let mounted = mount(&server, options(dir.path()));
+    server.take_requests();
+    let mut sizes: Vec<u64> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).collect();
+    sizes.sort_unstable();
+    assert_eq!(sizes, (0..300).collect::<Vec<u64>>());
+    let requests = server.take_requests();
+    let asked = requests.iter().filter(|request| matches!(request, Request::GetAttr { .. })).count();
+    assert!(asked < 10, "{asked} requests for attributes");
+    let looked_up = requests.iter().filter(|request| matches!(request, Request::Lookup { .. })).count();
+    assert!(looked_up <= 310, "{looked_up} lookups of 300 names");
+    mounted.unmount().unwrap();
 }

@@ -35,6 +35,11 @@ impl Transport for Gate {
         let closed = self.closed.read();
         if *closed { Reply::Error { errno: Errno::EIO } } else { self.instance.call(request, payload) }
     }
+
+    fn call_telling(&self, request: Request, payload: CallPayload<'_>, waits: &(dyn Fn() + Sync)) -> Reply {
+        let closed = self.closed.read();
+        if *closed { Reply::Error { errno: Errno::EIO } } else { self.instance.call_telling(request, payload, waits) }
+    }
 }
 
 /// A running instance, mounted or not.

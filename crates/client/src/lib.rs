@@ -44,6 +44,11 @@ impl<T: Transport> Client<T> {
         &self.transport
     }
 
+    /// The transport alone.
+    pub fn into_transport(self) -> T {
+        self.transport
+    }
+
     fn ask(&self, request: Request) -> Reply {
         self.transport.call(request, CallPayload::None)
     }

@@ -21,10 +21,22 @@ pub enum CallPayload<'a> {
 pub trait Transport: Send + Sync {
     /// Asks and waits for the answer. A server that is gone answers with an error.
     fn call(&self, request: Request, payload: CallPayload<'_>) -> Reply;
+
+    /// As [`Transport::call`], and calls `waits` once before this thread begins to wait for others, if it has to. Whoever has few threads
+    /// can put another one to work then.
+    fn call_telling(&self, request: Request, payload: CallPayload<'_>, waits: &(dyn Fn() + Sync)) -> Reply {
+        // Not known here whether it will: it may.
+        waits();
+        self.call(request, payload)
+    }
 }
 
 impl<T: Transport + ?Sized> Transport for std::sync::Arc<T> {
     fn call(&self, request: Request, payload: CallPayload<'_>) -> Reply {
         (**self).call(request, payload)
+    }
+
+    fn call_telling(&self, request: Request, payload: CallPayload<'_>, waits: &(dyn Fn() + Sync)) -> Reply {
+        (**self).call_telling(request, payload, waits)
     }
 }

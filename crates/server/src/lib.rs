@@ -161,4 +161,8 @@ impl Transport for Instance {
     fn call(&self, request: Request, payload: CallPayload<'_>) -> Reply {
         Instance::call(self, request, payload)
     }
+
+    fn call_telling(&self, request: Request, payload: CallPayload<'_>, waits: &(dyn Fn() + Sync)) -> Reply {
+        self.driver.call_telling(request, payload, waits)
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use forebay_core::effect::LogPiece;
 use forebay_core::id::Token;
 use forebay_core::message::Reply;
-use parking_lot::{Condvar, Mutex, RwLock};
+use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 
 /// Bytes fetched from home. Shared, because a call may still copy from them when the machine has dropped them already.
 pub(super) type FetchBuffer = Arc<RwLock<Vec<u8>>>;
@@ -74,18 +74,27 @@ impl CallSlot {
         self.ready.notify_one();
     }
 
-    /// What to do next, waiting for it.
-    pub(super) fn next(&self) -> Next {
+    /// What to do next, waiting for it; calls `waits` before.
+    pub(super) fn next(&self, waits: &mut dyn FnMut()) -> Next {
         let mut mail = self.mail.lock();
-        loop {
-            if let Some(work) = mail.work.pop_front() {
-                return Next::Work(work);
-            }
-            if let Some(reply) = mail.reply.take() {
-                return Next::Return(reply);
-            }
-            self.ready.wait(&mut mail);
+        if let Some(next) = mail.take() {
+            return next;
         }
+        // Without the lock: it may take its time, and others need it to give what is waited for.
+        MutexGuard::unlocked(&mut mail, waits);
+        loop {
+            match mail.take() {
+                Some(next) => return next,
+                None => self.ready.wait(&mut mail),
+            }
+        }
+    }
+}
+
+impl Mail {
+    fn take(&mut self) -> Option<Next> {
+        let work = self.work.pop_front().map(Next::Work);
+        work.or_else(|| self.reply.take().map(Next::Return))
     }
 }
 

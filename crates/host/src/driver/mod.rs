@@ -160,7 +160,12 @@ impl<M: Machine<Input = Input, Effect = Effect> + Send + 'static> Driver<M> {
     /// Carries out a request on the caller's thread and waits for the reply. `EINVAL` if the payload is not of the request's kind
     /// and length; [`STOPPED`] when the driver was stopped.
     pub fn call(&self, request: Request, payload: CallPayload<'_>) -> Reply {
-        self.shared.call(request, payload)
+        self.shared.call(request, payload, &|| {})
+    }
+
+    /// As [`Driver::call`], and calls `waits` once before it begins to wait for other threads, if it has to.
+    pub fn call_telling(&self, request: Request, payload: CallPayload<'_>, waits: &(dyn Fn() + Sync)) -> Reply {
+        self.shared.call(request, payload, waits)
     }
 
     /// Looks at the machine, also after a stop.
@@ -192,7 +197,7 @@ impl<M: Machine<Input = Input, Effect = Effect> + Send + 'static> Drop for Drive
 }
 
 impl<M: Machine<Input = Input, Effect = Effect>> Shared<M> {
-    fn call(&self, request: Request, mut payload: CallPayload<'_>) -> Reply {
+    fn call(&self, request: Request, mut payload: CallPayload<'_>, waits: &(dyn Fn() + Sync)) -> Reply {
         match (&request, &mut payload) {
             (Request::Read { len, .. }, CallPayload::Read(buffer)) if buffer.len() < *len as usize => buffer.resize(*len as usize, 0),
             (Request::Read { .. }, CallPayload::Read(_)) => {}
@@ -204,8 +209,14 @@ impl<M: Machine<Input = Input, Effect = Effect>> Shared<M> {
         let slot = Arc::new(CallSlot::default());
         self.send(self.step(Event::Input(Input::Call { call, request }), |state| state.open_call(call, slot.clone())));
         let mut broken = false;
+        let mut told = false;
+        let mut tell = || {
+            if !std::mem::replace(&mut told, true) {
+                waits();
+            }
+        };
         loop {
-            let work = match slot.next() {
+            let work = match slot.next(&mut tell) {
                 Next::Work(work) => work,
                 Next::Return(reply) if broken => {
                     log::problem(&format!("bytes for a reply could not be brought together; the caller gets EIO instead of {reply:?}"));

@@ -1,0 +1,88 @@
+//! The large buffers: how many there are is bounded, and so is what they hold in memory.
+
+use parking_lot::{Condvar, Mutex};
+
+/// Large buffers in all: about so many writes of the longest kind can wait for room before requests stay in the kernel.
+const BUFFERS_MAX: usize = 48;
+/// Free buffers that are kept for the next use.
+const FREE_MAX: usize = 4;
+
+pub(crate) struct Buffers {
+    bytes: usize,
+    state: Mutex<State>,
+    given: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    free: Vec<Vec<u8>>,
+    /// Buffers in all, free or not.
+    all: usize,
+    closed: bool,
+}
+
+impl Buffers {
+    /// Buffers of at least so many bytes each.
+    pub(crate) fn new(bytes: usize) -> Buffers {
+        Buffers { bytes, state: Mutex::default(), given: Condvar::new() }
+    }
+
+    /// A buffer, waiting for one if all are in use; `None` when closed.
+    pub(crate) fn take(&self) -> Option<Vec<u8>> {
+        let mut state = self.state.lock();
+        loop {
+            if state.closed {
+                return None;
+            }
+            if let Some(buffer) = state.free.pop() {
+                return Some(buffer);
+            }
+            if state.all < BUFFERS_MAX {
+                state.all += 1;
+                drop(state);
+                return Some(vec![0; self.bytes]);
+            }
+            self.given.wait(&mut state);
+        }
+    }
+
+    /// A buffer is used no longer.
+    pub(crate) fn give(&self, buffer: Vec<u8>) {
+        let mut state = self.state.lock();
+        if state.free.len() < FREE_MAX {
+            state.free.push(buffer);
+            drop(state);
+        } else {
+            state.all -= 1;
+            drop(state);
+            drop(buffer);
+        }
+        self.given.notify_one();
+    }
+
+    /// Nobody waits any longer.
+    pub(crate) fn close(&self) {
+        self.state.lock().closed = true;
+        self.given.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_never_more_than_the_limit_and_one_that_is_given_is_taken() {
+        let buffers = Buffers::new(100);
+        let mut taken: Vec<_> = (0..BUFFERS_MAX).map(|_| buffers.take().unwrap()).collect();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| buffers.take().map(|buffer| buffer.len()));
+            buffers.give(taken.pop().unwrap());
+            assert_eq!(waiting.join().unwrap(), Some(100));
+        });
+        taken.into_iter().for_each(|buffer| buffers.give(buffer));
+        assert_eq!(buffers.state.lock().free.len(), FREE_MAX);
+        buffers.close();
+        assert_eq!(buffers.take(), None);
+    }
+}

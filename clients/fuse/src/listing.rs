@@ -1,0 +1,81 @@
+//! Answers to READDIR and READDIRPLUS.
+
+use forebay_client::{Client, Transport};
+use forebay_core::attr::Kind;
+use forebay_core::errno::Errno;
+use forebay_core::id::Ino;
+
+use crate::abi::{OUT_HEADER_BYTES, Put};
+use crate::answer::{ENTRY_BYTES, put_entry, put_no_entry};
+use crate::convert::entry_type;
+
+/// Directory entries asked for at a time; the kernel's buffer of a page holds about as many.
+const ENTRIES_MAX: u32 = 128;
+/// Bytes of `fuse_dirent` before the name.
+const DIRENT_BYTES: usize = 24;
+
+/// What is asked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Listing {
+    pub(crate) directory: Ino,
+    pub(crate) handle: u64,
+    /// 0 and 1 are `.` and `..`, the others the server's entries.
+    pub(crate) offset: u64,
+    /// Bytes that the kernel has room for.
+    pub(crate) room_bytes: u32,
+    /// With attributes, and a reference for each.
+    pub(crate) plus: bool,
+}
+
+/// Fills a body from the offset on, as far as it goes.
+pub(crate) fn fill<T: Transport>(client: &Client<T>, listing: &Listing, out: &mut Vec<u8>) -> Result<(), Errno> {
+    for (at, name) in [".", ".."].into_iter().enumerate().skip(usize::try_from(listing.offset).unwrap_or(2)) {
+        // The kernel takes the numbers of these two from its own tree, and no attributes.
+        if !listing.fits(out, name.as_bytes()) {
+            return Ok(());
+        }
+        if listing.plus {
+            put_no_entry(out);
+        }
+        put_dirent(out, listing.directory, at as u64 + 1, Kind::Directory, name.as_bytes());
+    }
+    let mut from = listing.offset.saturating_sub(2);
+    loop {
+        let entries = client.read_dir(listing.handle, from, ENTRIES_MAX)?;
+        for entry in &entries {
+            from += 1;
+            let name = entry.name.as_bytes();
+            if !listing.fits(out, name) {
+                return Ok(());
+            }
+            if listing.plus {
+                // Each counts one reference. What is gone meanwhile is a mere name, as in the short form.
+                match client.lookup(listing.directory, name) {
+                    Ok((ino, attr)) => put_entry(out, ino, &attr),
+                    Err(_) => out.resize(out.len() + ENTRY_BYTES, 0),
+                }
+            }
+            put_dirent(out, entry.ino, from + 2, entry.kind, name);
+        }
+        if (entries.len() as u32) < ENTRIES_MAX {
+            return Ok(());
+        }
+    }
+}
+
+impl Listing {
+    fn fits(&self, out: &[u8], name: &[u8]) -> bool {
+        let record = (DIRENT_BYTES + name.len()).next_multiple_of(8) + if self.plus { ENTRY_BYTES } else { 0 };
+        out.len() - OUT_HEADER_BYTES + record <= self.room_bytes as usize
+    }
+}
+
+/// `offset`: where the listing goes on behind this entry.
+fn put_dirent(out: &mut Vec<u8>, ino: Ino, offset: u64, kind: Kind, name: &[u8]) {
+    out.put_u64(ino.0);
+    out.put_u64(offset);
+    out.put_u32(name.len() as u32);
+    out.put_u32(entry_type(kind));
+    out.extend_from_slice(name);
+    out.pad_to_8();
+}

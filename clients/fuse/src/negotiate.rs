@@ -1,0 +1,178 @@
+//! The first exchange with the kernel: which version, which abilities, how large.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use forebay_core::errno::Errno;
+
+use crate::abi::{IN_HEADER_BYTES, MAJOR, MINOR, Put, READ_BUFFER_BYTES_MIN, WRITE_IN_BYTES, init};
+use crate::answer::{self, Answer};
+use crate::operation::{self, Header, Operation};
+
+/// The largest write of one request, bytes.
+const WRITE_BYTES_MAX: u32 = 1 << 20;
+/// The smallest that the kernel takes for an answer.
+const WRITE_BYTES_MIN: u32 = 4096;
+/// Requests that the kernel may have under way without a process waiting for each (read-ahead, write-back).
+const BACKGROUND_MAX: u16 = 64;
+/// From so many of them on the kernel calls the mount congested, and slows what makes more.
+const BACKGROUND_CONGESTED: u16 = BACKGROUND_MAX / 4 * 3;
+const PAGE_BYTES: u32 = 4096;
+/// The oldest minor version (Linux 5.4) that this speaks: since it the kernel tells all its limits in the form that is read here.
+const MINOR_MIN: u32 = 31;
+/// The oldest minor version (Linux 6.2) of which it is known that the kernel asks for the sync of an `O_SYNC` write.
+const MINOR_SYNCS: u32 = 38;
+
+/// What the mount would like.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wishes {
+    /// The kernel keeps written bytes back; it is an error if it cannot.
+    pub(crate) kernel_write_back: bool,
+    /// The longest write that the server takes, bytes.
+    pub(crate) write_bytes_max: u32,
+}
+
+/// What was agreed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Agreed {
+    /// The longest write, and read, of one request.
+    pub(crate) transfer_bytes_max: u32,
+    /// The kernel itself asks for a sync after a write to a file that was opened with `O_SYNC` or `O_DSYNC`.
+    pub(crate) kernel_syncs: bool,
+    /// The kernel keeps written bytes back.
+    pub(crate) kernel_write_back: bool,
+}
+
+impl Agreed {
+    /// Bytes that a buffer needs for the longest request.
+    pub(crate) fn request_bytes_max(&self) -> usize {
+        (IN_HEADER_BYTES + WRITE_IN_BYTES + self.transfer_bytes_max as usize)
+            .max(READ_BUFFER_BYTES_MIN)
+            .next_multiple_of(PAGE_BYTES as usize)
+    }
+}
+
+/// Answers the kernel's first request.
+pub(crate) fn handshake(device: &OwnedFd, wishes: &Wishes) -> io::Result<Agreed> {
+    let mut buffer = vec![0; READ_BUFFER_BYTES_MIN.max((WRITE_BYTES_MAX + PAGE_BYTES) as usize)];
+    loop {
+        let len = match rustix::io::read(device, &mut buffer[..]) {
+            Ok(len) => len,
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN | rustix::io::Errno::NOENT) => continue,
+            Err(errno) => return Err(errno.into()),
+        };
+        let bytes = buffer.get(..len).unwrap_or_default();
+        let Some(header) = operation::header(bytes) else { return Err(protocol("the kernel's first request cannot be read")) };
+        let Some(Operation::Init { major, minor, max_readahead, flags }) = operation::parse(&header, bytes) else {
+            return Err(protocol("the kernel's first request is not INIT"));
+        };
+        if major > MAJOR {
+            // It will ask again, in our version.
+            send(device, &header, &only_version())?;
+            continue;
+        }
+        match agree(major, minor, max_readahead, flags, wishes) {
+            Ok((agreed, body)) => {
+                send(device, &header, &body)?;
+                return Ok(agreed);
+            }
+            Err(error) => {
+                let _ = answer::send_error(device, header.unique, Errno(rustix::io::Errno::PROTO.raw_os_error()));
+                return Err(error);
+            }
+        }
+    }
+}
+
+fn protocol(text: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, text)
+}
+
+fn send(device: &OwnedFd, header: &Header, body: &[u8]) -> io::Result<()> {
+    let mut answer = Answer::default();
+    answer.begin().extend_from_slice(body);
+    Ok(answer.send(device, header.unique)?)
+}
+
+fn only_version() -> Vec<u8> {
+    let mut body = Vec::new();
+    body.put_u32(MAJOR);
+    body.put_u32(MINOR);
+    body.resize(64, 0);
+    body
+}
+
+/// Chooses; gives `fuse_init_out`, too.
+fn agree(major: u32, minor: u32, max_readahead: u32, offered: u64, wishes: &Wishes) -> io::Result<(Agreed, Vec<u8>)> {
+    if major < MAJOR || minor < MINOR_MIN {
+        return Err(protocol(&format!("this kernel speaks FUSE {major}.{minor}, {MAJOR}.{MINOR_MIN} (Linux 5.4) is needed")));
+    }
+    if wishes.kernel_write_back && offered & init::WRITEBACK_CACHE == 0 {
+        return Err(protocol("this kernel has no write-back cache for FUSE"));
+    }
+    // Each is an optimisation; a kernel without it works. All changes come through this kernel, so that neither names nor pages need to
+    // be looked at again: a new size must not make it drop the pages that it holds (EXPLICIT_INVAL_DATA). ABORT_ERROR tells an aborted
+    // connection from an unmounted one.
+    let mut wanted = init::ASYNC_READ
+        | init::BIG_WRITES
+        | init::MAX_PAGES
+        | init::ASYNC_DIO
+        | init::PARALLEL_DIROPS
+        | init::DO_READDIRPLUS
+        | init::READDIRPLUS_AUTO
+        | init::CACHE_SYMLINKS
+        | init::EXPLICIT_INVAL_DATA
+        | init::ABORT_ERROR
+        | init::INIT_EXT;
+    if wishes.kernel_write_back {
+        wanted |= init::WRITEBACK_CACHE;
+    }
+    let flags = wanted & offered;
+    let transfer_bytes_max = wishes.write_bytes_max.clamp(WRITE_BYTES_MIN, WRITE_BYTES_MAX) / PAGE_BYTES * PAGE_BYTES;
+    let mut body = Vec::with_capacity(64);
+    body.put_u32(MAJOR);
+    body.put_u32(MINOR.min(minor));
+    body.put_u32(max_readahead.min(transfer_bytes_max));
+    body.put_u32(flags as u32);
+    body.put_u16(BACKGROUND_MAX);
+    body.put_u16(BACKGROUND_CONGESTED);
+    body.put_u32(transfer_bytes_max);
+    // Nanoseconds in which times are told.
+    body.put_u32(1);
+    body.put_u16((transfer_bytes_max / PAGE_BYTES) as u16);
+    // No mapping of memory.
+    body.put_u16(0);
+    body.put_u32((flags >> 32) as u32);
+    body.resize(64, 0);
+    let agreed = Agreed { transfer_bytes_max, kernel_syncs: minor >= MINOR_SYNCS, kernel_write_back: flags & init::WRITEBACK_CACHE != 0 };
+    Ok((agreed, body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::Reader;
+
+    const WISHES: Wishes = Wishes { kernel_write_back: false, write_bytes_max: 256 << 10 };
+
+    #[test]
+    fn only_what_is_offered_is_taken() {
+        let (agreed, body) = agree(7, 45, 128 << 10, init::MAX_PAGES | init::WRITEBACK_CACHE, &WISHES).unwrap();
+        assert_eq!(agreed, Agreed { transfer_bytes_max: 256 << 10, kernel_syncs: true, kernel_write_back: false });
+        assert!(agreed.request_bytes_max() >= (256 << 10) + IN_HEADER_BYTES + WRITE_IN_BYTES);
+        let mut reader = Reader::new(&body);
+        let fields: Vec<u32> = std::iter::from_fn(|| reader.u32()).collect();
+        assert_eq!(fields[..4], [7, MINOR, 128 << 10, init::MAX_PAGES as u32]);
+        assert_eq!((fields[5], fields[7] & 0xffff, fields.len()), (256 << 10, 64, 16));
+        let (agreed, body) = agree(7, 31, 1 << 30, u64::MAX, &Wishes { kernel_write_back: true, write_bytes_max: u32::MAX }).unwrap();
+        assert_eq!((agreed.kernel_write_back, agreed.kernel_syncs, agreed.transfer_bytes_max), (true, false, 1 << 20));
+        assert_eq!(Reader::new(&body[4..]).u32(), Some(31));
+    }
+
+    #[test]
+    fn kernels_that_cannot_are_refused() {
+        assert!(agree(7, 30, 0, u64::MAX, &WISHES).is_err());
+        assert!(agree(6, 45, 0, u64::MAX, &WISHES).is_err());
+        assert!(agree(7, 45, 0, 0, &Wishes { kernel_write_back: true, ..WISHES }).is_err());
+    }
+}

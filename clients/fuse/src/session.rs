@@ -1,0 +1,338 @@
+//! The threads that read the kernel's requests and answer them.
+//!
+//! A few threads (`steady`) read and serve. A thread that comes to wait in a call, for room or for home, steps out first and another one
+//! takes its place: so requests that need not wait never do, however many others do. Two limits bound this: threads in all, and large
+//! buffers. The kernel wants room for the longest request in every read, so each thread that reads holds a large buffer; one that waits
+//! gives it back, unless the bytes of its own request stand in it.
+
+use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread;
+
+use forebay_client::{CallPayload, Client, Transport};
+use forebay_core::errno::Errno;
+use forebay_core::message::{Reply, Request};
+use forebay_host::log;
+use parking_lot::{Condvar, Mutex};
+use rustix::io::Errno as OsErrno;
+
+use crate::SessionEnd;
+use crate::answer::{self, Answer};
+use crate::buffers::Buffers;
+use crate::filesystem::{Exchange, Outcome};
+use crate::negotiate::Agreed;
+use crate::operation::{self, Operation};
+
+/// Threads in all, those that wait included.
+const THREADS_MAX: usize = 256;
+/// Threads beyond the steady ones that stay at work when what they waited for has come, so that short waits do not cost a change of
+/// threads each.
+const THREADS_SPARE: usize = 2;
+/// Threads at rest that are kept.
+const REST_MAX: usize = 16;
+/// A request, or the answer to a read, of at most so many bytes has a small buffer of its own.
+const SMALL_BYTES: usize = 16 << 10;
+/// Stack of a thread, bytes.
+const STACK_BYTES: usize = 1 << 20;
+
+/// What the threads share.
+pub(crate) struct Session<T: Transport> {
+    device: Arc<OwnedFd>,
+    transport: T,
+    agreed: Agreed,
+    steady: usize,
+    buffers: Buffers,
+    crew: Mutex<Crew>,
+    /// Someone at rest is wanted, or all are to end.
+    called: Condvar,
+    end: Arc<SessionEnd>,
+}
+
+#[derive(Default)]
+struct Crew {
+    /// Threads in all.
+    all: usize,
+    /// Of these, threads that read or serve and do not wait in a call; those that were called and are on their way included.
+    at_work: usize,
+    /// Threads that rest until they are called.
+    at_rest: usize,
+    /// Of these, those that were called.
+    called: usize,
+    ended: bool,
+}
+
+/// How a thread's part in one request goes on.
+enum Step {
+    Next,
+    /// The mount is gone.
+    End,
+}
+
+/// The way to the server of one request: tells the session when it comes to wait.
+struct Watched<'a, T: Transport> {
+    session: &'a Arc<Session<T>>,
+    turn: &'a Turn,
+}
+
+/// What a thread may give away while its request waits.
+#[derive(Default)]
+struct Turn(Mutex<TurnState>);
+
+#[derive(Default)]
+struct TurnState {
+    /// It waits or has waited, and is not counted as working.
+    stepped_out: bool,
+    /// The large buffer, if this request does not need it.
+    spare: Option<Vec<u8>>,
+}
+
+impl<T: Transport + 'static> Transport for Watched<'_, T> {
+    fn call(&self, request: Request, payload: CallPayload<'_>) -> Reply {
+        self.session.transport.call_telling(request, payload, &|| self.session.step_out(self.turn))
+    }
+}
+
+/// Starts the threads.
+pub(crate) fn start<T: Transport + 'static>(
+    device: OwnedFd,
+    transport: T,
+    agreed: Agreed,
+    steady: usize,
+    end: Arc<SessionEnd>,
+) -> std::io::Result<Arc<OwnedFd>> {
+    let device = Arc::new(device);
+    let session = Arc::new(Session {
+        device: device.clone(),
+        transport,
+        agreed,
+        steady: steady.clamp(1, THREADS_MAX),
+        buffers: Buffers::new(agreed.request_bytes_max()),
+        crew: Mutex::default(),
+        called: Condvar::new(),
+        end,
+    });
+    // One for this function, so that the session does not end before it has begun.
+    session.crew.lock().all = 1;
+    for _ in 0..session.steady {
+        let mut crew = session.crew.lock();
+        crew.all += 1;
+        crew.at_work += 1;
+        drop(crew);
+        if let Err(error) = session.hire() {
+            session.finish();
+            session.lose();
+            return Err(error);
+        }
+    }
+    session.lose();
+    Ok(device)
+}
+
+/// Counts a thread out when it ends, in whatever way.
+struct Employed<T: Transport + 'static>(Arc<Session<T>>);
+
+impl<T: Transport> Drop for Employed<T> {
+    fn drop(&mut self) {
+        self.0.lose();
+    }
+}
+
+impl<T: Transport + 'static> Session<T> {
+    /// Starts one thread, which the caller has counted already.
+    fn hire(self: &Arc<Self>) -> std::io::Result<()> {
+        let employed = Employed(self.clone());
+        let spawned = thread::Builder::new().name("forebay-fuse".into()).stack_size(STACK_BYTES).spawn(move || employed.0.work());
+        // A thread that was not made is counted out all the same: its share is dropped with its body.
+        spawned.map(drop)
+    }
+
+    fn work(self: &Arc<Self>) {
+        let mut answer = Answer::default();
+        let mut small = Vec::new();
+        let mut data = Vec::new();
+        let turn = Turn::default();
+        while let Some(large) = self.take_large(&turn) {
+            match self.take_turn(large, &mut small, &mut data, &mut answer, &turn) {
+                Step::Next if self.step_in(&turn) => {}
+                _ => break,
+            }
+        }
+        if let Some(buffer) = turn.0.lock().spare.take() {
+            self.buffers.give(buffer);
+        }
+    }
+
+    fn take_large(&self, turn: &Turn) -> Option<Vec<u8>> {
+        let kept = turn.0.lock().spare.take();
+        kept.or_else(|| self.buffers.take())
+    }
+
+    /// Reads one request and answers it.
+    fn take_turn(self: &Arc<Self>, mut large: Vec<u8>, small: &mut Vec<u8>, data: &mut Vec<u8>, answer: &mut Answer, turn: &Turn) -> Step {
+        let len = match rustix::io::read(&*self.device, &mut large[..]) {
+            Ok(len) => len,
+            Err(error) => {
+                self.buffers.give(large);
+                return match error {
+                    // Interrupted, or the request was taken back meanwhile.
+                    OsErrno::INTR | OsErrno::AGAIN | OsErrno::NOENT => Step::Next,
+                    error => self.ended_by(error),
+                };
+            }
+        };
+        let bytes = large.get(..len).unwrap_or_default();
+        let Some(header) = operation::header(bytes) else {
+            log::problem(&format!("a request of the kernel of {len} bytes cannot be read; it is left out"));
+            self.buffers.give(large);
+            return Step::Next;
+        };
+        let Some(operation) = operation::parse(&header, bytes) else {
+            log::problem(&format!("a request of the kernel (number {}, {len} bytes) cannot be read; it gets EIO", header.opcode));
+            let _ = answer::send_error(&self.device, header.unique, Errno::EIO);
+            self.buffers.give(large);
+            return Step::Next;
+        };
+        match operation {
+            Operation::Destroy => {
+                // The last request: the kernel waits for the answer when it unmounts. What follows is ENODEV.
+                let _ = answer.send_empty(&self.device, header.unique);
+                turn.0.lock().spare = Some(large);
+            }
+            // The answer takes the place of the request, of which nothing is needed any more.
+            Operation::Read { offset, len } if len as usize > SMALL_BYTES => {
+                self.serve(&header, Operation::Read { offset, len }, &mut large, answer, turn);
+                self.keep(large, turn);
+            }
+            operation if len > SMALL_BYTES => {
+                self.serve(&header, operation, data, answer, turn);
+                self.keep(large, turn);
+            }
+            _ => {
+                small.clear();
+                small.extend_from_slice(bytes);
+                turn.0.lock().spare = Some(large);
+                // As before: these are the same bytes.
+                if let Some(operation) = operation::parse(&header, small) {
+                    self.serve(&header, operation, data, answer, turn);
+                }
+            }
+        }
+        Step::Next
+    }
+
+    /// A buffer that was in use is free again.
+    fn keep(&self, large: Vec<u8>, turn: &Turn) {
+        turn.0.lock().spare = Some(large);
+    }
+
+    fn serve(self: &Arc<Self>, header: &operation::Header, operation: Operation<'_>, data: &mut Vec<u8>, answer: &mut Answer, turn: &Turn) {
+        let client = Client::new(Watched { session: self, turn });
+        let out = answer.begin();
+        let mut exchange = Exchange { client, agreed: &self.agreed, header, out, data };
+        let outcome = catch_unwind(AssertUnwindSafe(|| exchange.serve(operation))).unwrap_or_else(|_| {
+            log::problem(&format!("request {} of the kernel met a bug; it gets EIO, please report the message above", header.opcode));
+            Err(Errno::EIO)
+        });
+        let sent = match outcome {
+            Ok(Outcome::Silence) => return,
+            Ok(Outcome::Body) => answer.send(&self.device, header.unique),
+            Ok(Outcome::Data(len)) => match data.get(..len as usize) {
+                Some(bytes) => answer.send_data(&self.device, header.unique, bytes),
+                None => answer::send_error(&self.device, header.unique, Errno::EIO),
+            },
+            Err(errno) => answer::send_error(&self.device, header.unique, errno),
+        };
+        match sent {
+            // Nobody waits for the answer any more: the process was killed, or the mount is gone.
+            Ok(()) | Err(OsErrno::NOENT | OsErrno::NODEV | OsErrno::CONNABORTED) => {}
+            Err(error) => {
+                log::problem(&format!("the kernel did not take the answer to a request (number {}): {error}", header.opcode));
+                let _ = answer::send_error(&self.device, header.unique, Errno::EIO);
+            }
+        }
+    }
+
+    fn ended_by(&self, error: OsErrno) -> Step {
+        // Unmounted, or aborted.
+        if !matches!(error, OsErrno::NODEV | OsErrno::CONNABORTED) {
+            log::problem(&format!("the FUSE session ended with an error: {error}"));
+        }
+        self.finish();
+        Step::End
+    }
+
+    fn finish(&self) {
+        self.crew.lock().ended = true;
+        self.called.notify_all();
+        self.buffers.close();
+    }
+
+    /// This thread comes to wait: gives its buffer back and sees to it that enough others work.
+    fn step_out(self: &Arc<Self>, turn: &Turn) {
+        {
+            let mut state = turn.0.lock();
+            if let Some(buffer) = state.spare.take() {
+                self.buffers.give(buffer);
+            }
+            if std::mem::replace(&mut state.stepped_out, true) {
+                return;
+            }
+        }
+        let mut crew = self.crew.lock();
+        crew.at_work -= 1;
+        if crew.ended || crew.at_work >= self.steady {
+            return;
+        }
+        if crew.at_rest > crew.called {
+            crew.called += 1;
+            crew.at_work += 1;
+            drop(crew);
+            self.called.notify_one();
+        } else if crew.all < THREADS_MAX {
+            crew.all += 1;
+            crew.at_work += 1;
+            drop(crew);
+            if let Err(error) = self.hire() {
+                log::problem(&format!("no more threads can be made to serve the mount: {error}; it may answer late"));
+                self.crew.lock().at_work -= 1;
+            }
+        }
+    }
+
+    /// The request is answered: back to work, or to rest if others have taken over. False when all is over.
+    fn step_in(&self, turn: &Turn) -> bool {
+        if !std::mem::take(&mut turn.0.lock().stepped_out) {
+            return true;
+        }
+        let mut crew = self.crew.lock();
+        if crew.at_work < self.steady + THREADS_SPARE {
+            crew.at_work += 1;
+            return !crew.ended;
+        }
+        if let Some(buffer) = turn.0.lock().spare.take() {
+            self.buffers.give(buffer);
+        }
+        if crew.at_rest >= REST_MAX {
+            return false;
+        }
+        crew.at_rest += 1;
+        while crew.called == 0 && !crew.ended {
+            self.called.wait(&mut crew);
+        }
+        crew.at_rest -= 1;
+        crew.called = crew.called.saturating_sub(1);
+        !crew.ended
+    }
+}
+
+impl<T: Transport> Session<T> {
+    /// A thread is there no more; the last one ends the session.
+    fn lose(&self) {
+        let mut crew = self.crew.lock();
+        crew.all -= 1;
+        if crew.all == 0 {
+            self.end.set();
+        }
+    }
+}

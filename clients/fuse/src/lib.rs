@@ -118,6 +118,8 @@ pub struct Mounted {
     device: Option<String>,
     session: Arc<SessionEnd>,
     connection: Weak<OwnedFd>,
+    /// It was unmounted, or that was tried; the end of this value need not try again.
+    left: bool,
 }
 
 /// Whether the last thread of a session has ended.
@@ -150,7 +152,8 @@ pub fn mount<T: Transport + 'static>(client: Client<T>, options: MountOptions) -
     let device = device::open_mounted(&mountpoint, &options)?;
     let number = mountinfo::topmost(&mountpoint).map(|entry| entry.device);
     // Made now, so that what fails from here on unmounts.
-    let mut mounted = Mounted { mountpoint: mountpoint.clone(), device: number, session: Arc::default(), connection: Weak::new() };
+    let mut mounted =
+        Mounted { mountpoint: mountpoint.clone(), device: number, session: Arc::default(), connection: Weak::new(), left: false };
     let wishes = Wishes { kernel_write_back: options.kernel_write_back, write_bytes_max: options.write_bytes_max };
     let end = mounted.session.clone();
     let started = negotiate::handshake(&device, &wishes)
@@ -196,7 +199,8 @@ impl Mounted {
     ///
     /// # Errors
     /// The kernel's, if the mount stands and cannot be taken away.
-    pub fn unmount(self) -> io::Result<()> {
+    pub fn unmount(mut self) -> io::Result<()> {
+        self.left = true;
         self.end()
     }
 
@@ -231,6 +235,9 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
+        if self.left {
+            return;
+        }
         if let Err(error) = self.end() {
             forebay_host::log::problem(&format!("cannot unmount {}: {error}", self.mountpoint.display()));
         }

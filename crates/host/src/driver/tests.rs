@@ -330,6 +330,28 @@ fn a_stalled_home_blocks_neither_syncs_nor_reads_nor_the_stop() {
 }
 
 #[test]
+fn a_caller_hears_that_it_waits_for_others_before_it_does_and_only_then() {
+    let (world, journal) = (ToyWorld::new(), ToyJournal::default());
+    let driver = start(&world, &journal, None);
+    let told = AtomicUsize::new(0);
+    let tell = || {
+        told.fetch_add(1, Ordering::SeqCst);
+    };
+    // Done by the caller's own thread.
+    let request = Request::Write { ino: Ino(1), offset: 0, len: 4, append: false };
+    assert_eq!(driver.call_telling(request, CallPayload::Write(b"here"), &tell), Reply::Written { offset: 0, len: 4 });
+    assert_eq!(told.load(Ordering::SeqCst), 0);
+    world.stall(true);
+    thread::scope(|scope| {
+        let call = scope.spawn(|| driver.call_telling(Request::ReadLink { ino: Ino(1) }, CallPayload::None, &tell));
+        wait_until("the caller says that it waits", || told.load(Ordering::SeqCst) == 1);
+        world.stall(false);
+        assert_eq!(call.join().unwrap(), Reply::Done);
+    });
+    assert_eq!(told.load(Ordering::SeqCst), 1, "once");
+}
+
+#[test]
 fn a_panic_while_carrying_out_an_effect_costs_that_effect_only() {
     let (world, journal) = (ToyWorld::new(), ToyJournal::default());
     let driver = start(&world, &journal, None);

@@ -309,21 +309,29 @@ fn helper_mounts_and_hangs() {
     }
 }
 
+/// A process that does not outlive a test that fails.
+struct KilledAtEnd(std::process::Child);
+
+impl Drop for KilledAtEnd {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 #[test]
 fn a_dead_mount_is_recognised_and_cleared() {
     if !can_mount() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "helper_mounts_and_hangs", "--nocapture"])
-        .env("FOREBAY_TEST_HANG_AT", dir.path())
-        .spawn()
-        .unwrap();
     let device = fs::metadata(dir.path()).unwrap().dev();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "helper_mounts_and_hangs", "--nocapture"]).env("FOREBAY_TEST_HANG_AT", dir.path());
+    let mut child = KilledAtEnd(command.stdout(std::process::Stdio::null()).spawn().unwrap());
     wait_until("the other process has mounted", || fs::metadata(dir.path()).is_ok_and(|metadata| metadata.dev() != device));
-    child.kill().unwrap();
-    child.wait().unwrap();
+    child.0.kill().unwrap();
+    child.0.wait().unwrap();
     wait_until("the mount is dead", || forebay_fuse::is_dead_mount(dir.path()));
     let error = forebay_fuse::mount(Client::new(MemoryServer::new()), options(dir.path())).unwrap_err();
     assert!(matches!(error, MountError::DeadMount { .. }), "{error}");

@@ -55,16 +55,14 @@ impl Target {
     }
 }
 
-/// The path that the list has for `path`; a dead mount cannot be looked up, its parent can.
+/// The path that the list has for `path`. A mount itself is not asked: it may be dead, or wait for a home that has stopped.
 fn resolve(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.into());
-    if !mounts::is_dead(&absolute) {
-        return absolute.canonicalize().unwrap_or(absolute);
-    }
-    match (absolute.parent().and_then(|parent| parent.canonicalize().ok()), absolute.file_name()) {
+    let named = match (absolute.parent().and_then(|parent| parent.canonicalize().ok()), absolute.file_name()) {
         (Some(parent), Some(name)) => parent.join(name),
         _ => absolute,
-    }
+    };
+    if mounts::mounted_at(&named).is_some() { named } else { named.canonicalize().unwrap_or(named) }
 }
 
 /// The instance that is meant, when the one who asks may have left it open.

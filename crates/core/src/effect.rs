@@ -148,10 +148,9 @@ pub enum HomeChange {
         from: HomePath,
         to: HomePath,
     },
-    /// Remove a name; with `keep`, the file stays readable under that inode number until `ForgetHome`.
+    /// Remove a name that is not a directory's.
     Unlink {
         path: HomePath,
-        keep: Option<Ino>,
     },
     RemoveDir {
         path: HomePath,

@@ -30,15 +30,15 @@ macro_rules! modes {
 }
 
 modes! {
-    one_client: Mixed, 100;
-    several_clients: Clients, 60;
-    one_file_of_several: SharedFile, 60;
-    streams_beyond_the_buffer: Stream, 20;
-    the_smallest_buffer: Tiny, 60;
-    many_files: ManyFiles, 60;
-    killed_again_and_again: Kill, 60;
-    power_lost_again_and_again: Power, 60;
-    a_home_that_fails: HomeFaults, 60;
-    a_log_that_fails: LogFaults, 60;
-    all_of_it: Storm, 10;
+    one_client: Mixed, 600;
+    several_clients: Clients, 400;
+    one_file_of_several: SharedFile, 400;
+    streams_beyond_the_buffer: Stream, 150;
+    the_smallest_buffer: Tiny, 400;
+    many_files: ManyFiles, 600;
+    killed_again_and_again: Kill, 300;
+    power_lost_again_and_again: Power, 250;
+    a_home_that_fails: HomeFaults, 400;
+    a_log_that_fails: LogFaults, 600;
+    all_of_it: Storm, 250;
 }

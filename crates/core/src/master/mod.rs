@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use crate::attr::{Attr, Caller, Kind};
 use crate::effect::HomeEntry;
 use crate::errno::Errno;
-use crate::id::{HomePath, Ino, Name};
+use crate::id::{HomePath, Ino, Name, Position};
 use crate::record::{InodeRecord, Record};
 use crate::time::Time;
 
@@ -36,6 +36,8 @@ pub struct Inode {
     pub attr_version: u64,
     /// The version that stands at home.
     pub attr_home: u64,
+    /// A position of the journal that is not before the newest change of attributes.
+    pub attr_position: Position,
     /// A symlink's target, once known.
     pub target: Option<Name>,
     /// Names as the application sees them.
@@ -117,6 +119,8 @@ pub struct Namespace {
     next_divergent: u64,
     /// Inodes whose attributes are to be brought home.
     pub(crate) attr_dirty: BTreeSet<Ino>,
+    /// Inodes whose attributes have changed and whose `attr_position` is still to be set.
+    pub(crate) attr_touched: BTreeSet<Ino>,
 }
 
 impl Default for Namespace {
@@ -137,6 +141,7 @@ impl Namespace {
             divergent_at: BTreeMap::new(),
             next_divergent: 0,
             attr_dirty: BTreeSet::new(),
+            attr_touched: BTreeSet::new(),
         }
     }
 
@@ -217,7 +222,7 @@ impl Namespace {
         let dir = (attr.kind == Kind::Directory).then(|| Dir { loaded: true, ..Dir::default() });
         self.inodes
             .insert(ino, Inode { attr, attr_loaded: true, attr_version: 1, target, dir, journaled: true, ..Inode::of_home(attr.kind) });
-        self.attr_dirty.insert(ino);
+        self.attr_changed(ino);
         self.next_ino = self.next_ino.max(ino.0 + 1);
     }
 
@@ -256,7 +261,13 @@ impl Namespace {
         inode.attr.ctime_ns = inode.attr.mtime_ns;
         inode.attr.nlink = inode.attr.nlink.saturating_add_signed(dirs);
         inode.attr_version += 1;
-        self.attr_dirty.insert(parent);
+        self.attr_changed(parent);
+    }
+
+    /// The inode has other attributes than home.
+    pub(crate) fn attr_changed(&mut self, ino: Ino) {
+        self.attr_dirty.insert(ino);
+        self.attr_touched.insert(ino);
     }
 
     /// Moves a name, as rename(2) does after all its checks. With `exchange` both occupants change places.
@@ -510,6 +521,7 @@ impl Inode {
             attr_loaded: false,
             attr_version: 0,
             attr_home: 0,
+            attr_position: Position(0),
             target: None,
             links: BTreeSet::new(),
             home_names: BTreeSet::new(),

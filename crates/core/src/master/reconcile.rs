@@ -71,7 +71,8 @@ impl Namespace {
             {
                 return SlotAction::Move { ino, from, to };
             }
-            let empty = inode.dir.as_ref().is_none_or(|d| d.home_count == 0);
+            // An entry that is being made in it at home counts as there.
+            let empty = inode.dir.as_ref().is_none_or(|d| d.home_count == 0) && self.are_entries_at_rest(old);
             return if empty { SlotAction::Remove { ino: old } } else { SlotAction::Blocked };
         }
         if inode.home_names.iter().any(|at| self.slot(at.0, &at.1).current == Some(old)) {

@@ -161,7 +161,7 @@ impl Node {
             inode.attr.mtime_ns = now_ns;
             inode.attr.ctime_ns = now_ns;
             inode.attr_version += 1;
-            self.names.attr_dirty.insert(ino);
+            self.names.attr_changed(ino);
         }
     }
 
@@ -202,7 +202,7 @@ impl Node {
         attr.mtime_ns = change.mtime.map_or(attr.mtime_ns, time);
         attr.ctime_ns = now_ns;
         inode.attr_version += 1;
-        self.names.attr_dirty.insert(ino);
+        self.names.attr_changed(ino);
         if self.names.inode(ino)?.dir.is_none() {
             self.home.note_dirty(ino);
         }

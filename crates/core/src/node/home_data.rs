@@ -120,6 +120,10 @@ impl Node {
         if self.home.changes_in_flight >= self.config.home_changes_max {
             return Look::Full;
         }
+        if !self.is_attr_durable(ino) {
+            self.sync.wanted = true;
+            return Look::Stalled;
+        }
         self.start_set_attr(ino);
         Look::Stalled
     }
@@ -352,7 +356,10 @@ impl Node {
         match result {
             Ok(_) => self.applied(Applied::Cut(job)),
             Err(errno) => {
-                self.file(job.ino).cutting = false;
+                let file = self.file(job.ino);
+                file.cutting = false;
+                // It may have happened all the same, and then home is longer than it is known to be.
+                file.home_junk |= file.home_valid < job.size;
                 self.trouble(Subject::Data(job.ino), DrainStep::Write, errno);
                 self.look_again(job.ino);
                 self.stir_home();
@@ -373,6 +380,22 @@ impl Node {
         self.trouble_is_over(&Subject::Data(job.ino));
         self.look_again(job.ino);
         self.drop_if_unreachable(job.ino);
+    }
+
+    /// Notes up to where the journal must be on the medium before changed attributes go home.
+    pub(super) fn place_attr_changes(&mut self) {
+        let position = self.journal.last_change;
+        for ino in core::mem::take(&mut self.names.attr_touched) {
+            if let Ok(inode) = self.names.inode_mut(ino) {
+                inode.attr_position = position;
+            }
+        }
+    }
+
+    /// No power loss can bring back older attributes than these: else home would be ahead of what comes back, and nobody would know.
+    pub(super) fn is_attr_durable(&self, ino: Ino) -> bool {
+        let durable = self.journal.durable;
+        self.is_log_hopeless() || self.names.inodes.get(&ino).is_none_or(|inode| inode.attr_position <= durable)
     }
 
     pub(super) fn start_set_attr(&mut self, ino: Ino) {

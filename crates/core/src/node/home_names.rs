@@ -30,6 +30,8 @@ pub(super) struct ChangeJob {
     /// Paths are in motion until it settles: it moves a directory, or a recovery does not know whether it happened.
     bars: bool,
     is_removal: bool,
+    /// What stands at home where the change puts something else: nothing else may be under way with it either.
+    displaced: Vec<Ino>,
     /// Directories whose entries change, at home.
     directories: Vec<HomePath>,
 }
@@ -99,12 +101,15 @@ impl Node {
         let is_dir = self.names.inodes[&ino].dir.is_some();
         let moves = matches!(action, SlotAction::Move { .. });
         let takes_name = moves || matches!(action, SlotAction::Remove { .. });
-        if takes_name && !is_dir && !self.is_file_at_rest(ino) {
+        // A directory that moves waits for all of home to be at rest, further below.
+        if takes_name && !(is_dir && moves) && !self.is_file_at_rest(ino) {
+            self.home.waits_for_rest = true;
             return false;
         }
         if let SlotAction::Move { to, .. } = &action {
             // Nothing may be under way to what the rename replaces: it would reach what stands there then.
             if self.names.slot(to.0, &to.1).home.is_some_and(|replaced| !self.is_file_at_rest(replaced)) {
+                self.home.waits_for_rest = true;
                 return false;
             }
         }
@@ -122,6 +127,10 @@ impl Node {
             return false;
         }
         let is_dir_move = moves && is_dir;
+        if is_dir_move && !self.home.stuck.is_empty() {
+            // What may or may not have happened is tried again under the path that it was begun with.
+            return false;
+        }
         if is_dir_move {
             // Every path below it changes: nothing else may use a path meanwhile.
             self.home.barred = true;
@@ -159,14 +168,18 @@ impl Node {
         for (parent, name, _) in &slots {
             self.names.set_busy(*parent, name, true);
         }
-        if let Ok(inode) = self.names.inode_mut(ino) {
-            inode.busy = true;
+        let displaced = slots.iter().filter_map(|(parent, name, _)| self.names.slot(*parent, name).home).filter(|old| *old != ino);
+        let displaced = displaced.collect::<Vec<_>>();
+        for ino in displaced.iter().chain([&ino]) {
+            if let Ok(inode) = self.names.inode_mut(*ino) {
+                inode.busy = true;
+            }
         }
         self.home.enter(ino);
         self.home.changes_in_flight += 1;
         self.home.barring += u32::from(bars);
         let is_removal = matches!(change, HomeChange::Unlink { .. } | HomeChange::RemoveDir { .. });
-        ChangeJob { ino, slots, change, intent, bars, is_removal, directories }
+        ChangeJob { ino, slots, change, intent, bars, is_removal, displaced, directories }
     }
 
     /// The buffer's medium takes no more syncs.
@@ -274,7 +287,7 @@ impl Node {
                 let inode = &self.names.inodes[ino];
                 let change = match inode.attr.kind {
                     Kind::Directory => HomeChange::RemoveDir { path },
-                    _ => HomeChange::Unlink { path, keep: None },
+                    _ => HomeChange::Unlink { path },
                 };
                 (change, Vec::from([here(None)]))
             }
@@ -322,8 +335,10 @@ impl Node {
         for (parent, name, _) in &job.slots {
             self.names.set_busy(*parent, name, false);
         }
-        if let Ok(inode) = self.names.inode_mut(job.ino) {
-            inode.busy = false;
+        for ino in job.displaced.iter().chain([&job.ino]) {
+            if let Ok(inode) = self.names.inode_mut(*ino) {
+                inode.busy = false;
+            }
         }
         self.home.barring -= u32::from(job.bars);
         self.resume_home_users();

@@ -85,6 +85,8 @@ pub(super) struct Home {
     pub wanted_chunks: VecDeque<ChunkId>,
     /// Where the look through the divergent names goes on; none when there is no reason to look.
     pub scan_from: Option<u64>,
+    /// A change of names waits until nothing is under way with its inode.
+    pub waits_for_rest: bool,
     /// When the next name will have rested.
     pub names_due: Option<Time>,
     /// Divergent names below this number were looked at.
@@ -115,6 +117,9 @@ impl Home {
             *count -= 1;
             if *count == 0 {
                 self.users.remove(&ino);
+                if core::mem::take(&mut self.waits_for_rest) {
+                    self.scan_from = Some(0);
+                }
             }
         }
     }
@@ -208,6 +213,7 @@ pub(super) enum Look {
 
 impl Node {
     pub(super) fn bring_home(&mut self) {
+        self.place_attr_changes();
         self.queue_noted();
         // What a directory's rename waited for has ended: it goes first, if it is still wanted.
         let was_barred = self.home.barred && self.home.barring == 0 && self.home.is_quiet();
@@ -312,6 +318,10 @@ impl Node {
             let subject = Subject::Attr(ino);
             let is_dir = self.names.inodes.get(&ino).is_some_and(|i| i.dir.is_some() && i.attr_loaded);
             let Some(path) = self.names.home_path(ino).filter(|_| is_dir && self.rests(&subject).is_none()) else { continue };
+            if !self.is_attr_durable(ino) {
+                self.sync.wanted = true;
+                return;
+            }
             let depth = if ino == Ino::ROOT { 0 } else { 1 + path.as_bytes().iter().filter(|b| **b == b'/').count() };
             if depth > deepest {
                 chosen.clear();

@@ -197,6 +197,8 @@ impl Node {
                 self.home.note_dirty(ino);
             }
         }
+        // Their records may not be on the medium yet.
+        self.names.attr_touched = self.names.attr_dirty.clone();
         self.stir_home();
         self.rotate();
     }

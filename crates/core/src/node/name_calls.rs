@@ -326,7 +326,8 @@ impl Node {
 
     /// A file without a name and an open handle: its bytes are of no use to anybody.
     pub(super) fn drop_if_unreachable(&mut self, ino: Ino) {
-        if self.names.inodes.get(&ino).is_none_or(|i| i.is_reachable()) {
+        // The root has no name, and is not to be dropped for it.
+        if ino == Ino::ROOT || self.names.inodes.get(&ino).is_none_or(|i| i.is_reachable()) {
             return;
         }
         if self.io.files.contains_key(&ino) {

@@ -62,20 +62,18 @@ impl Node {
 
     /// Directories before what stands in them at home: a name cannot be entered where nothing is known.
     fn push_inodes(&self, needed: &BTreeSet<Ino>, records: &mut Vec<Record>) {
-        let mut done = BTreeSet::new();
+        let mut begun = BTreeSet::new();
         for ino in needed {
-            let mut stack = Vec::from([*ino]);
-            while let Some(ino) = stack.last().copied() {
-                let names = self.names.inodes.get(&ino).map(|i| &i.home_names).into_iter().flatten();
-                let parents = names.map(|(parent, _)| *parent).filter(|p| !done.contains(p) && needed.contains(p) && !stack.contains(p));
-                let missing = parents.collect::<Vec<_>>();
-                if missing.is_empty() {
-                    stack.pop();
-                    if done.insert(ino) {
-                        records.extend(self.names.inode_record(ino, self.home_valid_of(ino)));
-                    }
+            let mut stack = Vec::from([(*ino, false)]);
+            while let Some((ino, are_parents_said)) = stack.pop() {
+                if are_parents_said {
+                    records.extend(self.names.inode_record(ino, self.home_valid_of(ino)));
+                } else if begun.insert(ino) {
+                    stack.push((ino, true));
+                    let names = self.names.inodes.get(&ino).map(|i| &i.home_names).into_iter().flatten();
+                    let parents = names.map(|(parent, _)| *parent).filter(|p| !begun.contains(p) && needed.contains(p));
+                    stack.extend(parents.map(|parent| (parent, false)));
                 }
-                stack.extend(missing);
             }
         }
     }

@@ -44,13 +44,10 @@ impl Home {
                 }
             },
             HomeChange::Link { from, to } => self.link(from, to, now),
-            HomeChange::Unlink { path, keep } => {
+            HomeChange::Unlink { path } => {
                 let Some((at, ino)) = self.occupant(path)? else { return Ok(()) };
                 if self.inodes[&ino].kind == Kind::Directory {
                     return Err(Errno::EISDIR);
-                }
-                if let Some(keep) = keep {
-                    self.kept.insert(*keep, ino);
                 }
                 self.carry_out(NameOp::Remove { at, ino, is_dir: false }, now);
                 Ok(())

@@ -14,8 +14,8 @@ impl Home {
     ///
     /// # Errors
     /// As open(2).
-    pub fn read(&mut self, ino: Ino, path: &HomePath, offset: u64, len: u32) -> Result<(Vec<u8>, u32), Errno> {
-        let file = self.file(ino, path)?;
+    pub fn read(&mut self, path: &HomePath, offset: u64, len: u32) -> Result<(Vec<u8>, u32), Errno> {
+        let file = self.file(path)?;
         let inode = &self.inodes[&file];
         let there = inode.size.saturating_sub(offset).min(u64::from(len)) as u32;
         let mut bytes = inode.bytes.slice(offset, len as usize);
@@ -27,8 +27,8 @@ impl Home {
     ///
     /// # Errors
     /// As open(2).
-    pub fn write(&mut self, ino: Ino, path: &HomePath, offset: u64, bytes: &[u8], now: Time) -> Result<(), Errno> {
-        let file = self.file(ino, path)?;
+    pub fn write(&mut self, path: &HomePath, offset: u64, bytes: &[u8], now: Time) -> Result<(), Errno> {
+        let file = self.file(path)?;
         let inode = self.inodes.get_mut(&file).expect("an open file is there");
         let end = offset + bytes.len() as u64;
         inode.bytes.write(offset, bytes);
@@ -44,8 +44,8 @@ impl Home {
     ///
     /// # Errors
     /// As open(2).
-    pub fn compare(&mut self, ino: Ino, path: &HomePath, offset: u64, len: u64, crc: u32) -> Result<bool, Errno> {
-        let file = self.file(ino, path)?;
+    pub fn compare(&mut self, path: &HomePath, offset: u64, len: u64, crc: u32) -> Result<bool, Errno> {
+        let file = self.file(path)?;
         let inode = self.inodes.get_mut(&file).expect("an open file is there");
         let end = offset + len;
         if end > inode.size {
@@ -59,9 +59,9 @@ impl Home {
     }
 
     /// Turns one bit of a file's range around behind the machine's back.
-    pub fn flip_bit(&mut self, ino: Ino, path: &HomePath, offset: u64, len: u64) {
+    pub fn flip_bit(&mut self, path: &HomePath, offset: u64, len: u64) {
         let at = offset + self.rng.below(len);
-        if let Ok(file) = self.file(ino, path) {
+        if let Ok(file) = self.file(path) {
             let inode = self.inodes.get_mut(&file).expect("an open file is there");
             let byte = inode.bytes.slice(at, 1)[0] ^ 4;
             inode.bytes.write(at, &[byte]);
@@ -69,8 +69,8 @@ impl Home {
     }
 
     /// Writes bytes within a file, if it is there, behind the machine's back.
-    pub fn write_unnoticed(&mut self, ino: Ino, path: &HomePath, offset: u64, bytes: &[u8]) {
-        if let Ok(file) = self.file(ino, path) {
+    pub fn write_unnoticed(&mut self, path: &HomePath, offset: u64, bytes: &[u8]) {
+        if let Ok(file) = self.file(path) {
             let inode = self.inodes.get_mut(&file).expect("an open file is there");
             let len = inode.size.saturating_sub(offset).min(bytes.len() as u64) as usize;
             inode.bytes.write(offset, &bytes[..len]);
@@ -83,11 +83,8 @@ impl Home {
     /// As open(2) and fsync(2).
     pub fn sync(&mut self, files: &[(Ino, HomePath)], directories: &[HomePath]) -> Result<(), Errno> {
         let mut result = Ok(());
-        for (ino, path) in files {
-            if self.kept.contains_key(ino) {
-                continue;
-            }
-            match self.file(*ino, path) {
+        for (_, path) in files {
+            match self.file(path) {
                 Ok(file) => self.inodes.get_mut(&file).expect("an open file is there").sync(),
                 Err(errno) => result = Err(errno),
             }
@@ -113,8 +110,8 @@ impl Home {
 
     /// A sync fails: of these files, what was not durable will never be, unless it is written again.
     pub fn fail_sync(&mut self, files: &[(Ino, HomePath)]) {
-        for (ino, path) in files {
-            if let Ok(file) = self.file(*ino, path) {
+        for (_, path) in files {
+            if let Ok(file) = self.file(path) {
                 let inode = self.inodes.get_mut(&file).expect("an open file is there");
                 for (start, end) in std::mem::take(&mut inode.unsynced).iter() {
                     inode.poisoned.insert(start, end);
@@ -124,8 +121,8 @@ impl Home {
     }
 
     pub(super) fn truncate(&mut self, change: &HomeChange, now: Time) -> Result<(), Errno> {
-        let HomeChange::Truncate { ino, path, size } = change else { return Err(Errno::EINVAL) };
-        let file = self.file(*ino, path)?;
+        let HomeChange::Truncate { path, size, .. } = change else { return Err(Errno::EINVAL) };
+        let file = self.file(path)?;
         self.cut(file, *size, now);
         Ok(())
     }

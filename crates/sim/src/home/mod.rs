@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use forebay_core::attr::{Attr, Kind};
 use forebay_core::effect::{HomeAttr, HomeEntry};
 use forebay_core::errno::Errno;
-use forebay_core::id::{HomePath, Ino, Name};
+use forebay_core::id::{HomePath, Name};
 use forebay_core::time::Time;
 
 use crate::bytes::Bytes;
@@ -69,8 +69,6 @@ pub struct Home {
     durable: Names,
     /// Changes of the namespace that are not durable, in order.
     undurable: Vec<NameOp>,
-    /// Inodes that lost their name and must stay readable.
-    kept: BTreeMap<Ino, HomeIno>,
     owner: (u32, u32),
     /// What the machine did that it should have known to be wrong or needless.
     pub breaches: Vec<String>,
@@ -88,7 +86,6 @@ impl Home {
             names: Names::default(),
             durable: Names::default(),
             undurable: Vec::new(),
-            kept: BTreeMap::new(),
             owner,
             breaches: Vec::new(),
             forgiving: false,
@@ -161,29 +158,14 @@ impl Home {
         self.inodes[&ino].target.clone().ok_or(Errno::EINVAL)
     }
 
-    /// The machine forgets an inode.
-    pub fn forget(&mut self, ino: Ino) {
-        self.kept.remove(&ino);
-        self.collect();
-    }
-
-    /// The file that a data effect means: one that lost its name and was kept, or the one of that path.
-    fn file(&self, ino: Ino, path: &HomePath) -> Result<HomeIno, Errno> {
-        if let Some(kept) = self.kept.get(&ino) {
-            return Ok(*kept);
-        }
+    /// The file of a path.
+    fn file(&self, path: &HomePath) -> Result<HomeIno, Errno> {
         let found = self.names.resolve(path.as_bytes())?;
         match self.inodes[&found].kind {
             Kind::File => Ok(found),
             Kind::Directory => Err(Errno::EISDIR),
             _ => Err(Errno::ESTALE),
         }
-    }
-
-    /// The process dies: its handles are closed.
-    pub fn close_all(&mut self) {
-        self.kept.clear();
-        self.collect();
     }
 
     /// Something was done that a machine which knows home would not have done.
@@ -199,7 +181,6 @@ impl Home {
         for names in [&self.names, &self.durable] {
             reachable.extend(names.dirs.values().flat_map(|dir| dir.values().copied()));
         }
-        reachable.extend(self.kept.values().copied());
         reachable.extend(self.undurable.iter().filter_map(|op| match op {
             NameOp::Make { ino, .. } => Some(*ino),
             _ => None,
@@ -272,6 +253,11 @@ impl Home {
         }
     }
 
+    /// The machine in front of home is away for long: what it wrote and did not sync, home has written back by itself.
+    pub fn write_back_by_itself(&mut self) {
+        self.inodes.values_mut().for_each(HomeInode::settle);
+    }
+
     /// The power of home's machine fails: what was not durable may be lost, each part for itself.
     pub fn lose_power(&mut self) {
         let mut rng = self.rng.fork();
@@ -284,7 +270,7 @@ impl Home {
         for inode in self.inodes.values_mut() {
             inode.lose_power(&mut rng);
         }
-        self.close_all();
+        self.collect();
     }
 
     /// Marks what a change touches: the times of its directories.

@@ -22,11 +22,11 @@ fn make_file(home: &mut Home, at: &str) {
 fn a_file_is_written_read_and_compared() {
     let mut home = home(1);
     make_file(&mut home, "f");
-    home.write(Ino(9), &path("f"), 4, b"abc", Time(6)).unwrap();
-    assert_eq!(home.read(Ino(9), &path("f"), 2, 10).unwrap(), (b"\0\0abc\0\0\0\0\0".to_vec(), 5));
-    assert!(!home.compare(Ino(9), &path("f"), 4, 3, 1).unwrap());
+    home.write(&path("f"), 4, b"abc", Time(6)).unwrap();
+    assert_eq!(home.read(&path("f"), 2, 10).unwrap(), (b"\0\0abc\0\0\0\0\0".to_vec(), 5));
+    assert!(!home.compare(&path("f"), 4, 3, 1).unwrap());
     assert!(!home.not_drained().is_empty());
-    assert!(home.compare(Ino(9), &path("f"), 4, 3, crc32c::crc32c(b"abc")).unwrap());
+    assert!(home.compare(&path("f"), 4, 3, crc32c::crc32c(b"abc")).unwrap());
     home.sync(&[(Ino(9), path("f"))], &[path("")]).unwrap();
     assert_eq!(home.not_drained(), Vec::<String>::new());
 }
@@ -37,12 +37,12 @@ fn what_was_synced_survives_and_the_rest_is_lost_in_parts() {
     for seed in 0..60 {
         let mut home = home(seed);
         make_file(&mut home, "synced");
-        home.write(Ino(2), &path("synced"), 0, &[1; 8192], Time(6)).unwrap();
+        home.write(&path("synced"), 0, &[1; 8192], Time(6)).unwrap();
         home.sync(&[(Ino(2), path("synced"))], &[path("")]).unwrap();
-        home.write(Ino(2), &path("synced"), 0, &[2; 8192], Time(7)).unwrap();
+        home.write(&path("synced"), 0, &[2; 8192], Time(7)).unwrap();
         make_file(&mut home, "lost");
         home.lose_power();
-        let (bytes, len) = home.read(Ino(3), &path("synced"), 0, 8192).unwrap();
+        let (bytes, len) = home.read(&path("synced"), 0, 8192).unwrap();
         assert_eq!(len, 8192);
         assert!(bytes.iter().all(|b| *b == 1 || *b == 2));
         bytes_lost |= bytes.contains(&1);
@@ -55,36 +55,24 @@ fn what_was_synced_survives_and_the_rest_is_lost_in_parts() {
 fn what_a_failed_sync_dropped_is_not_made_durable_by_the_next() {
     let mut home = home(3);
     make_file(&mut home, "f");
-    home.write(Ino(2), &path("f"), 0, &[1; 100], Time(6)).unwrap();
+    home.write(&path("f"), 0, &[1; 100], Time(6)).unwrap();
     home.fail_sync(&[(Ino(2), path("f"))]);
     home.sync(&[(Ino(2), path("f"))], &[path("")]).unwrap();
     assert!(home.not_drained().iter().any(|reason| reason.contains("durable")));
-    home.write(Ino(2), &path("f"), 0, &[1; 100], Time(6)).unwrap();
+    home.write(&path("f"), 0, &[1; 100], Time(6)).unwrap();
     home.sync(&[(Ino(2), path("f"))], &[]).unwrap();
-    assert!(home.compare(Ino(2), &path("f"), 0, 100, crc32c::crc32c(&[1; 100])).unwrap());
+    assert!(home.compare(&path("f"), 0, 100, crc32c::crc32c(&[1; 100])).unwrap());
     assert_eq!(home.not_drained(), Vec::<String>::new());
 }
 
 #[test]
 fn a_removal_of_what_is_gone_is_done_but_noticed() {
     let mut home = home(4);
-    home.change(&HomeChange::Unlink { path: path("a"), keep: None }, Time(8)).unwrap();
+    home.change(&HomeChange::Unlink { path: path("a") }, Time(8)).unwrap();
     assert_eq!(home.breaches.len(), 1);
     home.forgiving = true;
     home.change(&HomeChange::RemoveDir { path: path("d/e") }, Time(8)).unwrap();
     assert_eq!(home.breaches.len(), 1);
-}
-
-#[test]
-fn a_kept_file_is_readable_until_it_is_forgotten() {
-    let mut home = home(5);
-    make_file(&mut home, "a");
-    home.write(Ino(2), &path("a"), 0, b"x", Time(6)).unwrap();
-    home.change(&HomeChange::Unlink { path: path("a"), keep: Some(Ino(2)) }, Time(7)).unwrap();
-    make_file(&mut home, "a");
-    assert_eq!(home.read(Ino(2), &path("a"), 0, 1).unwrap().0, b"x");
-    home.forget(Ino(2));
-    assert_eq!(home.read(Ino(2), &path("a"), 0, 1).unwrap().1, 0);
 }
 
 #[test]
@@ -94,7 +82,7 @@ fn names_follow_posix() {
     assert_eq!(change(HomeChange::MakeDir { path: path("d") }), Ok(()));
     assert_eq!(change(HomeChange::MakeFile { path: path("d/f") }), Ok(()));
     assert_eq!(change(HomeChange::RemoveDir { path: path("d") }), Err(39));
-    assert_eq!(change(HomeChange::Unlink { path: path("d"), keep: None }), Err(21));
+    assert_eq!(change(HomeChange::Unlink { path: path("d") }), Err(21));
     assert_eq!(change(HomeChange::Rename { from: path("d"), to: path("d/x"), again: false }), Err(22));
     assert_eq!(change(HomeChange::Rename { from: path("d"), to: path("e"), again: false }), Ok(()));
     assert_eq!(change(HomeChange::Rename { from: path("d"), to: path("e"), again: true }), Ok(()));

@@ -34,7 +34,7 @@ impl State {
             (Expected::Read { ino, inode, offset, len }, Reply::Read { len: got }) => {
                 self.accept_read(*ino, inode, *offset, *len, &payload[..*got as usize])
             }
-            (Expected::Written { offset, len }, Reply::Written { offset: at, len: taken }) if offset == at && len == taken => Ok(()),
+            (Expected::Written { offset, len, .. }, Reply::Written { offset: at, len: taken }) if offset == at && len == taken => Ok(()),
             (Expected::DirOpened(dir), Reply::DirOpened { handle }) => {
                 self.handles.insert(*handle, DirHandle { dir: *dir, left: BTreeMap::new() });
                 Ok(())
@@ -90,8 +90,10 @@ impl State {
             ));
         }
         if self.inode_if_there(model).is_some_and(|inode| Rc::ptr_eq(inode, seen)) {
-            if data.size != data.size_max && got < asked {
-                self.file_mut(model).settle_size(offset + got);
+            match got {
+                0 if asked > 0 => self.file_mut(model).ends_by(offset),
+                got if got < asked => self.file_mut(model).settle_size(offset + got),
+                _ => {}
             }
             if !data.is_settled() {
                 self.file_mut(model).settle_bytes(offset, bytes);

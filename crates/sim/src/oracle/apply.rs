@@ -8,7 +8,7 @@ use forebay_core::errno::Errno;
 use forebay_core::id::{Ino, Name};
 use forebay_core::message::{RenameMode, Request};
 
-use super::state::{Body, FileData, Inode, ModelIno, State, TimeSpan, are_alike, merge_times};
+use super::state::{Body, FileData, Inode, ModelIno, State, TimeSpan, are_alike, have_same_shape, merge_times};
 
 /// Longest name.
 const NAME_BYTES_MAX: usize = 255;
@@ -27,9 +27,9 @@ pub enum Expected {
     /// Bytes of the inode as it was.
     #[allow(missing_docs)] // As in the request.
     Read { ino: ModelIno, inode: Rc<Inode>, offset: u64, len: u32 },
-    /// A write was taken.
+    /// A write was taken; the file as it was before.
     #[allow(missing_docs)] // As in the answer.
-    Written { offset: u64, len: u32 },
+    Written { offset: u64, len: u32, before: Rc<Inode> },
     /// A directory was opened.
     DirOpened(ModelIno),
     /// Entries of the directory as it was.
@@ -75,8 +75,22 @@ impl Expected {
             // The same request of the same call: only the inode can differ.
             (Expected::Read { ino: a_ino, inode: a, .. }, Expected::Read { ino: b_ino, inode: b, .. }) => a_ino == b_ino && are_alike(a, b),
             (Expected::Entries { inode: a, .. }, Expected::Entries { inode: b, .. }) => are_alike(a, b),
+            (Expected::Written { offset: a_offset, len: a_len, .. }, Expected::Written { offset: b_offset, len: b_len, .. }) => {
+                (a_offset, a_len) == (b_offset, b_len)
+            }
             (Expected::DoneOrGone(a), Expected::DoneOrGone(b)) => a.is_like(b),
             (a, b) => a == b,
+        }
+    }
+
+    /// Whether the two differ in times and in a file's bytes at most.
+    pub(super) fn has_same_shape(&self, other: &Expected) -> bool {
+        match (self, other) {
+            (Expected::Entry(a_ino, a), Expected::Entry(b_ino, b)) | (Expected::Attr(a_ino, a), Expected::Attr(b_ino, b)) => {
+                a_ino == b_ino && have_same_shape(a, b)
+            }
+            (Expected::DoneOrGone(a), Expected::DoneOrGone(b)) => a.has_same_shape(b),
+            (a, b) => a.is_like(b),
         }
     }
 
@@ -127,7 +141,11 @@ impl State {
     /// Carries out a request and says what its answer must be. A failing request changes nothing.
     pub fn apply(&mut self, call: &Call) -> Expected {
         let gone = self.is_about_what_is_gone(call);
-        let expected = self.try_apply(call).unwrap_or_else(Expected::from);
+        let expected = match self.try_apply(call) {
+            // Which of two errors comes first is the kernel's business: it looks at both before it asks.
+            Err(Errno::ENOENT) if call.names_too_long() => Expected::Error(&[Errno::ENOENT, Errno::ESTALE, Errno::ENAMETOOLONG]),
+            outcome => outcome.unwrap_or_else(Expected::from),
+        };
         if gone { Expected::DoneOrGone(Box::new(expected)) } else { expected }
     }
 
@@ -198,13 +216,14 @@ impl State {
             }
             Request::Write { ino, offset, len, append } => {
                 let ino = self.resolve(*ino)?;
+                let before = Rc::clone(self.inode(ino));
                 let offset = if *append { self.file_mut(ino).size } else { *offset };
                 self.file_mut(ino).write_beside(offset, &call.payload, &call.beside);
                 if *len > 0 {
                     let inode = self.inode_mut(ino);
                     inode.mtime = call.time_after(&inode.mtime);
                 }
-                Ok(Expected::Written { offset, len: *len })
+                Ok(Expected::Written { offset, len: *len, before })
             }
             Request::OpenDir { ino } => {
                 let ino = self.resolve(*ino)?;
@@ -404,6 +423,18 @@ impl Call {
     fn time_after(&self, before: &TimeSpan) -> TimeSpan {
         let concurrent = before.0.iter().any(|(_, last)| *last >= self.handled.0);
         if concurrent { before.or(&self.time()) } else { self.time() }
+    }
+
+    /// Whether it is about a name that is too long.
+    fn names_too_long(&self) -> bool {
+        use Request::*;
+        match &self.request {
+            Lookup { name, .. } | MakeNode { name, .. } | MakeDir { name, .. } | SymLink { name, .. } | Link { name, .. } => {
+                check_name(name).is_err()
+            }
+            Unlink { name, .. } | RemoveDir { name, .. } | Create { name, .. } => check_name(name).is_err(),
+            _ => false,
+        }
     }
 
     /// Whether it can change the state, or what is open.

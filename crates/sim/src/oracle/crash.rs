@@ -50,6 +50,7 @@ impl Oracle {
         self.worlds = worlds;
         self.pending.clear();
         self.reads.clear();
+        self.appends.clear();
         self.references.clear();
         self.syncs.clear();
         self.before_failure = None;
@@ -72,9 +73,9 @@ fn after_crash(worlds: &Worlds, pending: &BTreeMap<CallId, Call>, now: Time, nex
     }
     for world in worlds {
         let mut state = world.state.clone();
-        for (ino, offset, len) in world.open_appends(pending) {
-            if let Ok(model) = state.resolve(ino) {
-                state.file_mut(model).may_lack(offset, len as usize);
+        for (ino, offset, len, before) in world.open_writes(pending) {
+            if let (Ok(model), Some(before)) = (state.resolve(ino), before.file()) {
+                state.file_mut(model).may_lack(offset, len as usize, before);
             }
         }
         let open: Vec<CallId> = changes.keys().copied().filter(|id| !world.happened.contains_key(id)).collect();

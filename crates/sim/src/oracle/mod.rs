@@ -11,7 +11,7 @@ mod crash;
 pub(crate) mod home;
 pub mod state;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use forebay_core::id::{CallId, Ino};
@@ -54,6 +54,8 @@ pub struct Oracle {
     pending: BTreeMap<CallId, Call>,
     /// What the files of reads under way were and may have been since these were asked for.
     reads: BTreeMap<CallId, ReadWatch>,
+    /// Where each append under way may have its place: the sizes that its file had since it was asked for.
+    appends: BTreeMap<CallId, BTreeSet<u64>>,
     /// References that clients hold, of each of the machine's numbers.
     references: BTreeMap<Ino, u64>,
     /// Moments since the last sync, the oldest first; what a power loss may go back to.
@@ -79,6 +81,7 @@ impl Oracle {
             worlds,
             pending: BTreeMap::new(),
             reads: BTreeMap::new(),
+            appends: BTreeMap::new(),
             references: BTreeMap::new(),
             history: Vec::new(),
             moments: 0,
@@ -104,21 +107,31 @@ impl Oracle {
         if asked.reads_file().is_some() {
             self.reads.insert(call, ReadWatch::default());
         }
+        if let Request::Write { append: true, .. } = asked.request {
+            self.appends.insert(call, BTreeSet::new());
+        }
         self.pending.insert(call, asked);
         self.note_versions();
     }
 
     /// Notes what the files of the reads under way may be now: with each change under way, or without.
     fn note_versions(&mut self) {
+        for (append, places) in &mut self.appends {
+            let Some(ino) = self.pending[append].changes_bytes_of() else { continue };
+            for world in self.worlds.iter().filter(|world| !world.happened.contains_key(append)) {
+                let size = world.state.resolve(ino).ok().and_then(|model| world.state.inode(model).file()).map(|data| data.size);
+                places.extend(size);
+            }
+        }
         for (read, watch) in &mut self.reads {
             let Some(ino) = self.pending[read].reads_file() else { continue };
             let changes: Vec<&Call> = self.pending.values().filter(|call| call.changes_bytes_of() == Some(ino)).collect();
             watch.is_disturbed |= !changes.is_empty();
             for world in &self.worlds {
                 let Ok(model) = world.state.resolve(ino) else { continue };
-                watch.note(world.state.inode(model));
-                // What was appended behind an append shows that this has its place, not that its bytes are there.
-                if let Some(lacking) = world.lacking_appends(&self.pending, ino, model) {
+                watch.note_settled(world.state.inode(model));
+                // What was appended behind a write shows that this has its place, not that its bytes are there.
+                if let Some(lacking) = world.lacking_writes(&self.pending, ino, model) {
                     watch.note(&lacking);
                 }
                 for change in &changes {
@@ -151,25 +164,37 @@ impl Oracle {
         }
         self.extend_times();
         self.note_versions();
-        let watch = self.reads.remove(&call);
+        let watch = self.reads.remove(&call).filter(|watch| watch.is_disturbed);
+        let places = self.appends.remove(&call);
         let (mut next, mut reasons): (Worlds, Vec<String>) = (Vec::new(), Vec::new());
         let before = std::mem::take(&mut self.worlds);
         for world in &before {
             self.explain(world, call, &mut |mut world| {
                 let expected = world.happened.remove(&call).expect("the request has happened here");
+                let unsettled = watch.is_some().then(|| world.clone());
                 match world.state.accept(&expected, reply, payload) {
-                    Ok(()) => push_new(&mut next, world),
+                    Ok(()) => push_new(&mut next, unsettled.unwrap_or(world)),
                     Err(reason) => reasons.push(reason),
                 }
             });
             assert!(next.len() <= WORLDS_MAX, "too many possible worlds to follow");
         }
         let asked = self.pending.remove(&call).expect("only open calls are answered");
-        if next.is_empty()
-            && let Some(watch) = watch.filter(|watch| watch.is_disturbed)
+        if let Some(watch) = watch {
+            // It shows what the file was at some moment, or at several. Only what it was at none of those that are over is of now.
+            let is_over = ReadWatch::check(&watch.settled, &asked.request, reply, payload).is_ok();
+            let (worlds, judged) = match next.is_empty() {
+                false if is_over => (before, Ok(())),
+                false => (next, Ok(())),
+                true => (before, ReadWatch::check(&watch.versions, &asked.request, reply, payload)),
+            };
+            self.worlds = worlds;
+            return judged;
+        }
+        if let (Reply::Written { offset, .. }, Some(places), true) = (reply, places, next.is_empty())
+            && places.contains(offset)
         {
-            self.worlds = before;
-            return watch.check(&asked.request, reply, payload);
+            next = appended_at(&before, call, &asked, *offset);
         }
         self.worlds = next;
         if self.worlds.is_empty() {
@@ -252,6 +277,7 @@ impl Oracle {
         }
         let asked = self.pending.remove(&call).expect("only open calls are answered");
         self.reads.remove(&call);
+        self.appends.remove(&call);
         if perhaps && self.before_failure.is_none() {
             self.before_failure = Some(Moment { number: 0, worlds: self.worlds.clone(), pending: self.pending.clone() });
         }
@@ -302,26 +328,52 @@ impl Oracle {
 /// What the file of a read under way was, and may have been, since it was asked for.
 #[derive(Clone, Debug, Default)]
 struct ReadWatch {
+    /// What it may have been, with any one of the changes under way.
     versions: Vec<Rc<Inode>>,
+    /// What it may have been without these.
+    settled: Vec<Rc<Inode>>,
     /// A change of the file was under way at the same time.
     is_disturbed: bool,
 }
 
 impl ReadWatch {
     fn note(&mut self, inode: &Rc<Inode>) {
-        if !self.versions.iter().any(|version| Rc::ptr_eq(version, inode) || version.body == inode.body) {
-            self.versions.push(Rc::clone(inode));
-        }
+        note_new(&mut self.versions, inode);
+    }
+
+    fn note_settled(&mut self, inode: &Rc<Inode>) {
+        note_new(&mut self.settled, inode);
+        self.note(inode);
     }
 
     /// A read beside a change of its file need not be atomic: each of its bytes may be of before or after.
-    fn check(&self, request: &Request, reply: &Reply, payload: &[u8]) -> Result<(), Contradiction> {
+    fn check(versions: &[Rc<Inode>], request: &Request, reply: &Reply, payload: &[u8]) -> Result<(), Contradiction> {
         let (Request::Read { offset, len, .. }, Reply::Read { len: got }) = (request, reply) else {
             return Err(Contradiction(format!("{request:?} was answered with {reply:?}")));
         };
-        let judged = accept::check_read_of_any(&self.versions, *offset, *len, &payload[..*got as usize]);
+        let judged = accept::check_read_of_any(versions, *offset, *len, &payload[..*got as usize]);
         judged.map_err(|what| Contradiction(format!("{request:?} beside changes of the file: {what}")))
     }
+}
+
+fn note_new(versions: &mut Vec<Rc<Inode>>, inode: &Rc<Inode>) {
+    if !versions.iter().any(|version| Rc::ptr_eq(version, inode) || version.body == inode.body) {
+        versions.push(Rc::clone(inode));
+    }
+}
+
+/// The worlds in which an append has happened at the place that it was given when it was admitted, behind what the file was then: what
+/// was written there meanwhile without appending may be seen before it, and lie over it.
+fn appended_at(worlds: &Worlds, call: CallId, asked: &Call, offset: u64) -> Worlds {
+    let Request::Write { ino, len, .. } = asked.request else { return Worlds::new() };
+    let placed = Call { request: Request::Write { ino, offset, len, append: false }, ..asked.clone() };
+    let mut next = Worlds::new();
+    for world in worlds.iter().filter(|world| !world.happened.contains_key(&call)) {
+        let mut world = (**world).clone();
+        world.state.apply(&placed);
+        push_new(&mut next, world);
+    }
+    next
 }
 
 /// Adds a world if it is not among them. Worlds that differ in times only become one: which of two changes of a directory came last
@@ -332,33 +384,39 @@ fn push_new(worlds: &mut Worlds, world: PossibleWorld) {
     }
     if worlds.len() >= WORLDS_EXACT_MAX {
         // Writes beside each other that nobody reads: from here on it is left open, byte by byte, which one came last.
-        let same =
-            |other: &&mut Rc<PossibleWorld>| other.state.has_same_shape(&world.state) && other.happened.keys().eq(world.happened.keys());
-        if let Some(like) = worlds.iter_mut().find(same) {
-            return Rc::make_mut(like).state.merge_bytes(&world.state);
+        if let Some(like) = worlds.iter_mut().find(|other| other.has_same_shape(&world)) {
+            let like = Rc::make_mut(like);
+            like.merge_times(&world);
+            return like.state.merge_bytes(&world.state);
         }
     }
     worlds.push(Rc::new(world));
 }
 
 impl PossibleWorld {
-    /// A file without the bytes of appends that have happened and are not answered.
-    fn lacking_appends(&self, pending: &BTreeMap<CallId, Call>, ino: Ino, model: ModelIno) -> Option<Rc<Inode>> {
-        let appended = self.open_appends(pending).filter(|(of, _, _)| *of == ino).collect::<Vec<_>>();
-        if appended.is_empty() {
+    /// A file without the bytes of writes that have happened and are not answered.
+    fn lacking_writes(&self, pending: &BTreeMap<CallId, Call>, ino: Ino, model: ModelIno) -> Option<Rc<Inode>> {
+        let written = self.open_writes(pending).filter(|(of, ..)| *of == ino).collect::<Vec<_>>();
+        if written.is_empty() {
             return None;
         }
         let mut state = self.state.clone();
-        for (_, offset, len) in appended {
-            state.file_mut(model).may_lack(offset, len as usize);
+        for (_, offset, len, before) in written {
+            if let Some(before) = before.file() {
+                state.file_mut(model).may_lack(offset, len as usize, before);
+            }
         }
         Some(Rc::clone(state.inode(model)))
     }
 
-    /// Appends (file, offset, length) that have happened in this world and are not answered.
-    fn open_appends<'a>(&'a self, pending: &'a BTreeMap<CallId, Call>) -> impl Iterator<Item = (Ino, u64, u32)> + 'a {
+    /// Writes (file, offset, length, the file before) that have made a file longer in this world and are not answered.
+    fn open_writes<'a>(&'a self, pending: &'a BTreeMap<CallId, Call>) -> impl Iterator<Item = (Ino, u64, u32, &'a Inode)> + 'a {
         self.happened.iter().filter_map(|(call, expected)| match (&pending.get(call)?.request, expected) {
-            (Request::Write { ino, append: true, .. }, Expected::Written { offset, len }) => Some((*ino, *offset, *len)),
+            (Request::Write { ino, .. }, Expected::Written { offset, len, before })
+                if before.file().is_some_and(|data| offset + u64::from(*len) > data.size) =>
+            {
+                Some((*ino, *offset, *len, &**before))
+            }
             _ => None,
         })
     }
@@ -367,6 +425,13 @@ impl PossibleWorld {
         self.happened.len() == other.happened.len()
             && self.happened.iter().zip(&other.happened).all(|((a_call, a), (b_call, b))| a_call == b_call && a.is_like(b))
             && self.state.is_like(&other.state)
+    }
+
+    /// Whether the two differ in times and in files' bytes at most, and the same answers are expected.
+    fn has_same_shape(&self, other: &PossibleWorld) -> bool {
+        self.happened.len() == other.happened.len()
+            && self.happened.iter().zip(&other.happened).all(|((a_call, a), (b_call, b))| a_call == b_call && a.has_same_shape(b))
+            && self.state.has_same_shape(&other.state)
     }
 
     fn merge_times(&mut self, other: &PossibleWorld) {

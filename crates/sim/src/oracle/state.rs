@@ -344,6 +344,15 @@ pub(super) fn are_alike(a: &Rc<Inode>, b: &Rc<Inode>) -> bool {
     Rc::ptr_eq(a, b) || a.is_like(b)
 }
 
+/// Whether two shared inodes differ in their time and in their bytes at most.
+pub(super) fn have_same_shape(a: &Rc<Inode>, b: &Rc<Inode>) -> bool {
+    match (a.file(), b.file()) {
+        _ if Rc::ptr_eq(a, b) => true,
+        (Some(ours), Some(theirs)) => (ours.size, ours.size_max) == (theirs.size, theirs.size_max) && a.has_same_attributes(b),
+        _ => a.is_like(b),
+    }
+}
+
 /// Makes the time of an inode that is alike one of both.
 pub(super) fn merge_times(into: &mut Rc<Inode>, other: &Rc<Inode>) {
     if !Rc::ptr_eq(into, other) && into.mtime != other.mtime {
@@ -363,15 +372,10 @@ impl State {
 
     /// Whether the two differ in times and in files' bytes at most.
     pub(super) fn has_same_shape(&self, other: &State) -> bool {
-        let same = |a: &Rc<Inode>, b: &Rc<Inode>| match (a.file(), b.file()) {
-            _ if Rc::ptr_eq(a, b) => true,
-            (Some(ours), Some(theirs)) => (ours.size, ours.size_max) == (theirs.size, theirs.size_max) && a.has_same_attributes(b),
-            _ => a.is_like(b),
-        };
         self.inodes.len() == other.inodes.len()
             && self.inos == other.inos
             && self.handles == other.handles
-            && self.inodes.iter().zip(&other.inodes).all(|((a_ino, a), (b_ino, b))| a_ino == b_ino && same(a, b))
+            && self.inodes.iter().zip(&other.inodes).all(|((a_ino, a), (b_ino, b))| a_ino == b_ino && have_same_shape(a, b))
     }
 
     /// Lets every time, size and byte be one of both.
@@ -418,9 +422,10 @@ impl FileData {
         }
     }
 
-    /// An append that another one has gone behind, and of which nobody knows whether its bytes came.
-    pub fn may_lack(&mut self, offset: u64, len: usize) {
-        self.others.push(offset, &vec![0; len]);
+    /// A write that an append has gone behind, and of which nobody knows whether its bytes came: they may be as they were before.
+    pub fn may_lack(&mut self, offset: u64, len: usize, before: &FileData) {
+        self.others.push(offset, &before.bytes.slice(offset, len));
+        self.others.0.extend(before.others.0.iter().cloned());
     }
 
     /// A write of which nobody knows how much of it happened.
@@ -451,6 +456,15 @@ impl FileData {
     pub fn settle_size(&mut self, size: u64) {
         if self.size != self.size_max {
             self.truncate(size);
+        }
+    }
+
+    /// Nothing was seen behind this.
+    pub fn ends_by(&mut self, size: u64) {
+        if size < self.size_max {
+            self.bytes.truncate(size);
+            self.others.remove(size, u64::MAX);
+            self.size_max = size;
         }
     }
 

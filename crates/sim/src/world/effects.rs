@@ -124,7 +124,8 @@ impl<M: Subject> World<M> {
             Effect::DropFetch { fetch } => {
                 self.fetches.remove(&fetch);
             }
-            Effect::ForgetHome { ino } => self.home.forget(ino),
+            // Files of home are not kept open here.
+            Effect::ForgetHome { .. } => {}
             other => unreachable!("{other:?} is answered"),
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use forebay_core::effect::{Effect, HomePiece, LogRange, Outcome, Slot};
 use forebay_core::errno::Errno;
-use forebay_core::id::{HomePath, Ino, Token};
+use forebay_core::id::{HomePath, Token};
 use forebay_core::message::StatFs;
 
 use super::effects::InFlight;
@@ -14,7 +14,6 @@ use crate::subject::Subject;
 /// A write at home that will happen once more.
 #[derive(Debug)]
 pub(super) struct LateWrite {
-    ino: Ino,
     path: HomePath,
     offset: u64,
     bytes: Vec<u8>,
@@ -111,13 +110,13 @@ impl<M: Subject> World<M> {
                 };
                 Ok(Outcome::StatFs(stat))
             }
-            Effect::ReadHome { fetch, ino, path, offset, len, .. } => {
-                let (bytes, there) = self.home.read(*ino, path, *offset, *len)?;
+            Effect::ReadHome { fetch, path, offset, len, .. } => {
+                let (bytes, there) = self.home.read(path, *offset, *len)?;
                 self.fetches.insert(*fetch, bytes);
                 Ok(Outcome::Read { len: there })
             }
-            Effect::CompareHome { ino, path, offset, len, crc, .. } => {
-                let equal = self.home.compare(*ino, path, *offset, *len, *crc)?;
+            Effect::CompareHome { path, offset, len, crc, .. } => {
+                let equal = self.home.compare(path, *offset, *len, *crc)?;
                 Ok(Outcome::Compared { equal })
             }
             Effect::SyncHome { files, directories, .. } => {
@@ -140,7 +139,7 @@ impl<M: Subject> World<M> {
 
     /// One part of a write at home: the first gathers the bytes, each writes a third of them, the last may turn a bit.
     fn write_home(&mut self, in_flight: &mut InFlight, part: u32) -> Performed {
-        let Effect::WriteHome { ino, path, offset, pieces, .. } = in_flight.effect.clone() else { return Err(Errno::EINVAL) };
+        let Effect::WriteHome { path, offset, pieces, .. } = in_flight.effect.clone() else { return Err(Errno::EINVAL) };
         if part == 0 {
             in_flight.gathered = self.gather(&pieces)?;
         } else if let Some(Err(errno)) = in_flight.result {
@@ -151,12 +150,12 @@ impl<M: Subject> World<M> {
         // An effect that fails may have written its beginning only.
         let cut_short = in_flight.failure.is_some() && part > 0;
         if start < end && !cut_short && self.canary != Some(Canary::FlushIsLeftOut) {
-            self.home.write(ino, &path, offset + start as u64, &bytes[start..end], self.now)?;
+            self.home.write(&path, offset + start as u64, &bytes[start..end], self.now)?;
         }
         if part == 2 && !cut_short {
-            self.turn_a_bit(ino, &path, offset, bytes.len() as u64);
+            self.turn_a_bit(&path, offset, bytes.len() as u64);
             if self.canary == Some(Canary::OldFlushComesLate) && self.chance.chance(300) {
-                self.late_writes.push_back(LateWrite { ino, path, offset, bytes: bytes.clone() });
+                self.late_writes.push_back(LateWrite { path, offset, bytes: bytes.clone() });
                 let late_ns = self.delays.range(1_000_000, 400_000_000);
                 self.schedule(late_ns, Event::LateWrite);
             }
@@ -164,7 +163,7 @@ impl<M: Subject> World<M> {
         Ok(Outcome::Checksums(vec![crc32c::crc32c(bytes)]))
     }
 
-    fn turn_a_bit(&mut self, ino: Ino, path: &HomePath, offset: u64, len: u64) {
+    fn turn_a_bit(&mut self, path: &HomePath, offset: u64, len: u64) {
         let flips = match self.canary {
             Some(Canary::CompareSaysEqual) => 50,
             _ if self.weather.failing => self.scenario.faults.home_flip_per_mille,
@@ -173,14 +172,14 @@ impl<M: Subject> World<M> {
         if self.chance.chance(flips) {
             self.summary.faults += 1;
             self.liveness.home_failed(self.now, Errno::EIO, false);
-            self.home.flip_bit(ino, path, offset, len);
+            self.home.flip_bit(path, offset, len);
         }
     }
 
     /// A canary's doing: a write at home happens once more.
     pub(super) fn write_late(&mut self) {
         if let Some(late) = self.late_writes.pop_front() {
-            self.home.write_unnoticed(late.ino, &late.path, late.offset, &late.bytes);
+            self.home.write_unnoticed(&late.path, late.offset, &late.bytes);
         }
     }
 

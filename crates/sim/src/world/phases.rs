@@ -214,7 +214,7 @@ pub(super) fn furnish(home: &mut Home, workload: &Workload, rng: &mut Rng, stamp
                 let len = rng.below(workload.file_bytes_max.min(200_000) + 1);
                 let stamp = Stamp((1 << 32) + number);
                 stamps.record(stamp, Ino(0), 0, len);
-                let written = home.write(Ino(0), &home_path, 0, &stamp::payload(stamp, len as usize), at);
+                let written = home.write(&home_path, 0, &stamp::payload(stamp, len as usize), at);
                 assert_eq!(written, Ok(()), "a file that was made is there");
                 files.push(path);
             }),

@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use forebay_core::attr::Kind;
 use forebay_core::effect::HomeChange;
 use forebay_core::errno::Errno;
-use forebay_core::id::{HomePath, Ino, Name};
+use forebay_core::id::{HomePath, Name};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
 use super::attributes::{NewAttr, kind, unpack_device};
@@ -31,7 +31,7 @@ impl PosixHome {
             HomeChange::SymLink { path, target } => self.make_symlink(path, target),
             HomeChange::MakeNode { path, kind, rdev } => self.make_node(path, *kind, *rdev),
             HomeChange::Link { from, to } => self.link(from, to),
-            HomeChange::Unlink { path, keep } => self.unlink(path, *keep),
+            HomeChange::Unlink { path } => self.remove(path, AtFlags::empty()),
             HomeChange::RemoveDir { path } => self.remove(path, AtFlags::REMOVEDIR),
             HomeChange::Rename { from, to, again } => self.rename(from, to, *again),
             HomeChange::Truncate { ino, path, size } => self.truncate(*ino, path, *size),
@@ -101,18 +101,6 @@ impl PosixHome {
             }
             result => result,
         }
-    }
-
-    fn unlink(&self, path: &HomePath, keep: Option<Ino>) -> Result<()> {
-        if let Some(ino) = keep {
-            match self.raw_stat(path) {
-                Ok(stat) if kind(&stat)? == Kind::File => self.handles.keep(ino, self.handle(ino, path, false)?),
-                // Nothing that has bytes, or gone already.
-                Ok(_) | Err(Errno::ENOENT) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        self.remove(path, AtFlags::empty())
     }
 
     fn remove(&self, path: &HomePath, flags: AtFlags) -> Result<()> {

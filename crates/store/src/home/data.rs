@@ -65,8 +65,7 @@ impl PosixHome {
         Ok(sum == crc)
     }
 
-    /// Makes durable: the data of these files, and the names in these directories. A file that is only kept open has no name to be
-    /// found by after a power loss, and is passed over.
+    /// Makes durable: the data of these files, and the names in these directories.
     ///
     /// # Errors
     /// The file system's; all that could be synced was.
@@ -79,7 +78,7 @@ impl PosixHome {
                 done => result = done.map_err(errno),
             }
         }
-        for (ino, path) in files.iter().filter(|(ino, _)| !self.handles.is_kept(*ino)) {
+        for (ino, path) in files {
             let done = self.handle(*ino, path, false).and_then(|handle| self.sync_one(&handle.file, whole_file_system));
             result = result.and(done);
         }

@@ -25,8 +25,6 @@ struct State {
     cached: HashMap<Ino, Cached>,
     by_use: BTreeMap<u64, Ino>,
     uses: u64,
-    /// Files without a name that are still read. They are not counted: without their handle they would be gone.
-    kept: HashMap<Ino, Arc<Handle>>,
 }
 
 impl State {
@@ -56,9 +54,6 @@ impl Handles {
     /// The open file of `ino`, if it was opened under that name; `write` asks for one that can be written to.
     pub(super) fn get(&self, ino: Ino, path: &HomePath, write: bool) -> Option<Arc<Handle>> {
         let mut state = self.state.lock();
-        if let Some(kept) = state.kept.get(&ino) {
-            return Some(kept.clone());
-        }
         let used = state.touch();
         let cached = state.cached.get_mut(&ino)?;
         if cached.path != *path || (write && !cached.handle.writable) {
@@ -84,21 +79,8 @@ impl Handles {
         state.cached.insert(ino, Cached { handle: handle.clone(), path: path.clone(), used });
     }
 
-    /// Keeps a file that loses its name.
-    pub(super) fn keep(&self, ino: Ino, handle: Arc<Handle>) {
-        let mut state = self.state.lock();
-        state.drop_cached(ino);
-        state.kept.insert(ino, handle);
-    }
-
-    pub(super) fn is_kept(&self, ino: Ino) -> bool {
-        self.state.lock().kept.contains_key(&ino)
-    }
-
     pub(super) fn forget(&self, ino: Ino) {
-        let mut state = self.state.lock();
-        state.drop_cached(ino);
-        state.kept.remove(&ino);
+        self.state.lock().drop_cached(ino);
     }
 
     /// A name changed: what was opened under it, or below it, may be another file now.
@@ -153,12 +135,10 @@ mod tests {
     }
 
     #[test]
-    fn kept_files_stay_until_forgotten() {
+    fn a_forgotten_file_is_closed() {
         let handles = Handles::new(1);
-        handles.keep(Ino(2), handle(true));
         handles.put(Ino(3), &path("x"), &handle(true));
-        assert!(handles.get(Ino(2), &path("any"), true).is_some());
-        handles.forget(Ino(2));
-        assert!(handles.get(Ino(2), &path("any"), true).is_none());
+        handles.forget(Ino(3));
+        assert!(handles.get(Ino(3), &path("x"), true).is_none());
     }
 }

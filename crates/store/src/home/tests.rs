@@ -37,8 +37,8 @@ fn make_dir(home: &PosixHome, name: &str) {
     home.change(&HomeChange::MakeDir { path: path(name) }).unwrap();
 }
 
-fn unlink(name: &str, keep: Option<Ino>) -> HomeChange {
-    HomeChange::Unlink { path: path(name), keep }
+fn unlink(name: &str) -> HomeChange {
+    HomeChange::Unlink { path: path(name) }
 }
 
 fn rename(from: &str, to: &str, again: bool) -> HomeChange {
@@ -126,7 +126,7 @@ fn nothing_outside_home_is_reached() {
         assert!(made.home.list(&path(below)).is_err());
     }
     for gone in ["up/secret", "absolute/secret", "../secret"] {
-        assert!(made.home.change(&unlink(gone, None)).is_err(), "{gone}");
+        assert!(made.home.change(&unlink(gone)).is_err(), "{gone}");
         assert!(made.home.stat(&path(gone)).is_err(), "{gone}");
     }
     assert_eq!(made.home.stat(&path("link")).unwrap().attr.kind, Kind::Symlink, "the link itself, not what it points to");
@@ -175,7 +175,7 @@ fn names_are_made_once_and_again() {
         HomeChange::MakeFile { path: path("d/f") },
         HomeChange::Link { from: path("d/f"), to: path("d/g") },
         rename("d/g", "d/h", true),
-        unlink("d/h", None),
+        unlink("d/h"),
         HomeChange::MakeDir { path: path("d/e") },
         HomeChange::RemoveDir { path: path("d/e") },
     ];
@@ -207,7 +207,7 @@ fn another_object_under_the_name_is_an_error() {
     assert_eq!(made.home.change(&rename("none", "f", false)), Err(Errno::ENOENT));
     assert_eq!(made.home.change(&rename("none", "f", true)), Ok(()));
     assert_eq!(made.home.change(&HomeChange::RemoveDir { path: path("f") }), Err(Errno::ENOTDIR));
-    assert_eq!(made.home.change(&unlink("d", None)), Err(Errno::EISDIR));
+    assert_eq!(made.home.change(&unlink("d")), Err(Errno::EISDIR));
     make_file(&made.home, "d/in");
     assert_eq!(made.home.change(&HomeChange::RemoveDir { path: path("d") }), Err(Errno::ENOTEMPTY));
     let bad_kind = HomeChange::MakeNode { path: path("n"), kind: Kind::File, rdev: 0 };
@@ -232,28 +232,18 @@ fn a_fifo_does_not_hold_a_thread() {
     made.home.change(&HomeChange::SymLink { path: path("s"), target: Name::new(b"p") }).unwrap();
     made.home.change(&HomeChange::MakeNode { path: path("sock"), kind: Kind::Socket, rdev: 0 }).unwrap();
     for name in ["p", "s", "sock"] {
-        made.home.change(&unlink(name, Some(Ino(4)))).unwrap();
+        made.home.change(&unlink(name)).unwrap();
         assert_eq!(made.home.stat(&path(name)), Err(Errno::ENOENT), "{name}");
     }
 }
 
 #[test]
-fn an_unlinked_file_is_kept_until_forgotten() {
+fn a_name_that_is_gone_already_may_be_removed_again() {
     let made = home();
     make_file(&made.home, "f");
-    made.home.write(Ino(2), &path("f"), 0, b"still here").unwrap();
-    made.home.change(&unlink("f", Some(Ino(2)))).unwrap();
+    made.home.change(&unlink("f")).unwrap();
     assert!(!made.real("f").exists());
-    assert_eq!(read(&made.home, 2, "f", 0, 10).unwrap().1, b"still here");
-    // A new file takes the name; the inode still means the old one.
-    make_file(&made.home, "f");
-    made.home.write(Ino(3), &path("f"), 0, b"new").unwrap();
-    assert_eq!(read(&made.home, 2, "f", 0, 5).unwrap().1, b"still");
-    made.home.sync(&[(Ino(2), path("f"))], &[]).unwrap();
-    made.home.forget(Ino(2));
-    assert_eq!(read(&made.home, 2, "f", 0, 3).unwrap().1, b"new");
-    // Again after a crash: the name is gone already.
-    made.home.change(&unlink("gone", Some(Ino(8)))).unwrap();
+    made.home.change(&unlink("f")).unwrap();
 }
 
 /// An inode whose file was removed and made anew at home does not write to the old one.
@@ -262,7 +252,7 @@ fn changed_names_are_opened_anew() {
     let made = home();
     make_file(&made.home, "f");
     made.home.write(Ino(2), &path("f"), 0, b"old").unwrap();
-    made.home.change(&unlink("f", None)).unwrap();
+    made.home.change(&unlink("f")).unwrap();
     make_file(&made.home, "f");
     made.home.write(Ino(2), &path("f"), 0, b"new").unwrap();
     assert_eq!(std::fs::read(made.real("f")).unwrap(), b"new");
@@ -395,7 +385,7 @@ fn rights_that_the_owner_took_away_do_not_stop_the_owner() {
         made.home.change(&rename("d/x", "d/e/x", false)).unwrap();
         mode("d/e/x", Kind::Directory, 0o000);
         made.home.change(&HomeChange::Link { from: path("d/e/x/moved"), to: path("d/e/linked") }).unwrap();
-        made.home.change(&unlink("d/e/old", None)).unwrap();
+        made.home.change(&unlink("d/e/old")).unwrap();
         let names = |name: &str| made.home.list(&path(name)).map(|list| list.len());
         assert_eq!(names("d/e"), Ok(3), "f, linked and x");
         assert_eq!(made.home.stat(&path("d")).unwrap().attr.mode, 0);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use forebay_core::config::NodeConfig;
+use forebay_core::config::{CLEANING_SEGMENTS, NodeConfig};
 use forebay_core::node::{ConfigError, Node};
 use forebay_core::recovery::{Damage, PieceCheck, RecoveryError, recover};
 use forebay_core::time::Time;
@@ -163,7 +163,7 @@ fn reopen(options: &Options, backing: &Path, home: PosixHome, now: Time) -> Resu
     let config = NodeConfig {
         chunk_bytes: geometry.chunk_bytes,
         segment_bytes: geometry.segment_bytes,
-        segments_max: geometry.ssd_slots,
+        segments_max: geometry.ssd_slots.saturating_sub(CLEANING_SEGMENTS),
         memory_segments_max: geometry.memory_slots,
         ..own(&options.node)
     };

@@ -69,6 +69,7 @@ pub(crate) mod init {
     pub(crate) const MAX_PAGES: u64 = 1 << 22;
     pub(crate) const CACHE_SYMLINKS: u64 = 1 << 23;
     pub(crate) const EXPLICIT_INVAL_DATA: u64 = 1 << 25;
+    pub(crate) const HANDLE_KILLPRIV_V2: u64 = 1 << 28;
     pub(crate) const INIT_EXT: u64 = 1 << 30;
 }
 
@@ -82,6 +83,8 @@ pub(crate) mod setattr {
     pub(crate) const MTIME: u32 = 1 << 5;
     pub(crate) const ATIME_NOW: u32 = 1 << 7;
     pub(crate) const MTIME_NOW: u32 = 1 << 8;
+    /// With a size: who sets it may not leave set-id bits.
+    pub(crate) const KILL_SUIDGID: u32 = 1 << 11;
 }
 
 /// `fuse_open_out.open_flags`: keep the pages that the kernel has of the file.
@@ -90,6 +93,13 @@ pub(crate) const OPEN_KEEP_CACHE: u32 = 1 << 1;
 pub(crate) const OPEN_NO_FLUSH: u32 = 1 << 5;
 /// `fuse_write_in.write_flags`: pages that the kernel has kept, written on nobody's behalf.
 pub(crate) const WRITE_OF_CACHE: u32 = 1;
+/// The same: who writes may not leave set-id bits.
+pub(crate) const WRITE_KILL_SUIDGID: u32 = 1 << 2;
+
+/// Of lseek(2): the next data.
+pub(crate) const SEEK_DATA: u32 = 3;
+/// Of lseek(2): the next hole.
+pub(crate) const SEEK_HOLE: u32 = 4;
 
 /// Reads a structure front to back.
 #[derive(Clone, Copy)]

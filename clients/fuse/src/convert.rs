@@ -1,9 +1,11 @@
 //! Between the kernel's numbers and the messages' types.
 
 use forebay_core::attr::{Attr, AttrChange, Kind, SetTime};
-use rustix::fs::FileType as RawType;
+use forebay_core::message::{AllocateMode, SeekWhence};
+use forebay_core::xattr::SetMode;
+use rustix::fs::{FallocateFlags, FileType as RawType, XattrFlags};
 
-use crate::abi::setattr;
+use crate::abi::{self, setattr};
 use crate::operation::SetAttr;
 
 const SECOND_NS: i64 = 1_000_000_000;
@@ -75,6 +77,38 @@ pub(crate) fn attr_change(set: &SetAttr) -> AttrChange {
         size: has(setattr::SIZE).then_some(set.size),
         atime: time(setattr::ATIME, setattr::ATIME_NOW, set.atime),
         mtime: time(setattr::MTIME, setattr::MTIME_NOW, set.mtime),
+        drops_set_id: has(setattr::KILL_SUIDGID),
+    }
+}
+
+/// What fallocate(2) asks for; none for what there is not.
+pub(crate) fn allocate_mode(mode: u32) -> Option<AllocateMode> {
+    let flags = FallocateFlags::from_bits_retain(mode);
+    let keep_size = flags.contains(FallocateFlags::KEEP_SIZE);
+    match flags - FallocateFlags::KEEP_SIZE {
+        rest if rest.is_empty() => Some(AllocateMode::Reserve { keep_size }),
+        FallocateFlags::PUNCH_HOLE if keep_size => Some(AllocateMode::Punch),
+        FallocateFlags::ZERO_RANGE => Some(AllocateMode::Zero { keep_size }),
+        _ => None,
+    }
+}
+
+/// What lseek(2) looks for; the kernel answers all else itself.
+pub(crate) fn seek_whence(whence: u32) -> Option<SeekWhence> {
+    match whence {
+        abi::SEEK_DATA => Some(SeekWhence::Data),
+        abi::SEEK_HOLE => Some(SeekWhence::Hole),
+        _ => None,
+    }
+}
+
+/// How setxattr(2) sets.
+pub(crate) fn xattr_mode(flags: u32) -> Option<SetMode> {
+    match XattrFlags::from_bits_retain(flags) {
+        flags if flags.is_empty() => Some(SetMode::Any),
+        XattrFlags::CREATE => Some(SetMode::Create),
+        XattrFlags::REPLACE => Some(SetMode::Replace),
+        _ => None,
     }
 }
 
@@ -106,6 +140,22 @@ mod tests {
             AttrChange { uid: Some(7), atime: Some(SetTime::At(1_000_000_002)), mtime: Some(SetTime::Now), ..AttrChange::default() };
         assert_eq!(attr_change(&set), expected);
         assert_eq!(attr_change(&SetAttr { mode: 0o777, ..SetAttr::default() }), AttrChange::default());
+    }
+
+    #[test]
+    fn modes_of_fallocate_setxattr_and_lseek() {
+        let keep = FallocateFlags::KEEP_SIZE;
+        let mode = |flags: FallocateFlags| allocate_mode(flags.bits());
+        assert_eq!(mode(FallocateFlags::empty()), Some(AllocateMode::Reserve { keep_size: false }));
+        assert_eq!(mode(keep), Some(AllocateMode::Reserve { keep_size: true }));
+        assert_eq!(mode(FallocateFlags::PUNCH_HOLE | keep), Some(AllocateMode::Punch));
+        assert_eq!(mode(FallocateFlags::PUNCH_HOLE), None);
+        assert_eq!(mode(FallocateFlags::ZERO_RANGE), Some(AllocateMode::Zero { keep_size: false }));
+        assert_eq!(mode(FallocateFlags::COLLAPSE_RANGE), None);
+        assert_eq!(mode(FallocateFlags::ZERO_RANGE | FallocateFlags::PUNCH_HOLE | keep), None);
+        assert_eq!(allocate_mode(u32::MAX), None);
+        assert_eq!([0, 1, 2, 3].map(xattr_mode), [Some(SetMode::Any), Some(SetMode::Create), Some(SetMode::Replace), None]);
+        assert_eq!([2, 3, 4].map(seek_whence), [None, Some(SeekWhence::Data), Some(SeekWhence::Hole)]);
     }
 
     #[test]

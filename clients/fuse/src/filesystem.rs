@@ -9,12 +9,13 @@ use rustix::fs::{OFlags, RenameFlags};
 
 use crate::abi::{self, OPEN_KEEP_CACHE, OPEN_NO_FLUSH, Put};
 use crate::answer::{put_attr_out, put_entry, put_no_entry, put_open, put_stat_fs};
-use crate::convert::{attr_change, kind_of_mode, permissions};
+use crate::convert::{allocate_mode, attr_change, kind_of_mode, permissions, seek_whence, xattr_mode};
 use crate::listing::{self, Listing};
 use crate::negotiate::Agreed;
 use crate::operation::{Header, Operation};
 
 const ENOTTY: Errno = Errno(25);
+const ROOT: u32 = 0;
 
 /// What to answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -88,20 +89,27 @@ impl<T: Transport> Exchange<'_, T> {
             Operation::ReleaseDir { handle } => client.release_dir(handle)?,
             Operation::Destroy => {}
             Operation::Ioctl => return Err(ENOTTY),
-            // A close: nothing is kept back here, so there is nothing to do. What is not there yet. `ENOSYS` makes the kernel remember it
-            // and answer by itself: success for the flush at a close, `EOPNOTSUPP` for extended attributes, fallocate and copy_file_range
-            // (whose callers then copy by reading and writing), the whole file as data for SEEK_HOLE and SEEK_DATA, always ready for
-            // poll. Locks are not asked for, so that the kernel keeps them itself, for all processes of this mount. Access is checked by
-            // the kernel (`default_permissions`).
-            Operation::Flush
-            | Operation::SetXattr { .. }
-            | Operation::GetXattr { .. }
-            | Operation::ListXattr { .. }
-            | Operation::RemoveXattr { .. }
-            | Operation::Fallocate { .. }
-            | Operation::Seek { .. }
-            | Operation::Init { .. }
-            | Operation::Other => return Err(Errno::ENOSYS),
+            Operation::SetXattr { name, value, flags } => {
+                client.set_xattr(ino, name, value, xattr_mode(flags).ok_or(Errno::EINVAL)?)?;
+            }
+            Operation::GetXattr { name, size } => return self.value(&client.get_xattr(ino, name)?, size),
+            Operation::ListXattr { size } => {
+                let names = client.list_xattr(ino)?;
+                let list: Vec<u8> = names.iter().flat_map(|name| [name.as_bytes(), &[0]].concat()).collect();
+                return self.value(&list, size);
+            }
+            Operation::RemoveXattr { name } => client.remove_xattr(ino, name)?,
+            Operation::Fallocate { offset, len, mode } => {
+                // The kernel does not tell here who may leave set-id bits; it is root in general.
+                let drops_set_id = self.header.uid != ROOT;
+                client.allocate(ino, offset, len, allocate_mode(mode).ok_or(Errno::ENOTSUP)?, drops_set_id)?;
+            }
+            Operation::Seek { offset, whence } => self.out.put_u64(client.seek(ino, offset, seek_whence(whence).ok_or(Errno::EINVAL)?)?),
+            // A close: nothing is kept back here, so there is nothing to do. `ENOSYS` makes the kernel remember it and answer by itself:
+            // success for the flush at a close, copy_file_range by reading and writing, always ready for poll. Locks are not asked for,
+            // so that the kernel keeps them itself, for all processes of this mount. Access is checked by the kernel
+            // (`default_permissions`).
+            Operation::Flush | Operation::Init { .. } | Operation::Other => return Err(Errno::ENOSYS),
         }
         Ok(Outcome::Body)
     }
@@ -142,10 +150,24 @@ impl<T: Transport> Exchange<'_, T> {
         Outcome::Silence
     }
 
+    /// An extended attribute or a list of them; with no room, its length.
+    fn value(&mut self, value: &[u8], room_bytes: u32) -> Result<Outcome, Errno> {
+        match value.len() {
+            // `fuse_getxattr_out`: how much, and padding.
+            len if room_bytes == 0 => {
+                self.out.put_u32(len as u32);
+                self.out.put_u32(0);
+            }
+            len if len > room_bytes as usize => return Err(Errno::ERANGE),
+            _ => self.out.extend_from_slice(value),
+        }
+        Ok(Outcome::Body)
+    }
+
     fn write(&mut self, ino: Ino, offset: u64, write_flags: u32, flags: u32, data: &[u8]) -> Result<Outcome, Errno> {
         // Pages that the kernel has kept belong where they are, whatever the file that happens to carry them was opened for.
         let append = has(flags, OFlags::APPEND) && write_flags & abi::WRITE_OF_CACHE == 0;
-        self.client.write(ino, offset, data, append)?;
+        self.client.write(ino, offset, data, append, write_flags & abi::WRITE_KILL_SUIDGID != 0)?;
         // O_SYNC contains O_DSYNC.
         if has(flags, OFlags::DSYNC) && !self.agreed.kernel_syncs {
             self.client.sync(ino)?;

@@ -1,9 +1,10 @@
 //! Answers to READDIR and READDIRPLUS.
 
 use forebay_client::{Client, Transport};
-use forebay_core::attr::Kind;
+use forebay_core::attr::{Attr, Kind};
 use forebay_core::errno::Errno;
 use forebay_core::id::Ino;
+use forebay_core::message::DirEntry;
 
 use crate::abi::{OUT_HEADER_BYTES, Put};
 use crate::answer::{ENTRY_BYTES, put_entry, put_no_entry};
@@ -11,6 +12,8 @@ use crate::convert::entry_type;
 
 /// Directory entries asked for at a time; the kernel's buffer of a page holds about as many.
 const ENTRIES_MAX: u32 = 128;
+/// The same with attributes, which take several times as much.
+const ENTRIES_PLUS_MAX: u32 = 32;
 /// Bytes of `fuse_dirent` before the name.
 const DIRENT_BYTES: usize = 24;
 
@@ -41,25 +44,45 @@ pub(crate) fn fill<T: Transport>(client: &Client<T>, listing: &Listing, out: &mu
     }
     let mut from = listing.offset.saturating_sub(2);
     loop {
-        let entries = client.read_dir(listing.handle, from, ENTRIES_MAX)?;
-        for entry in &entries {
-            from += 1;
-            let name = entry.name.as_bytes();
-            if !listing.fits(out, name) {
-                return Ok(());
-            }
-            if listing.plus {
-                // Each counts one reference. What is gone meanwhile is a mere name, as in the short form.
-                match client.lookup(listing.directory, name) {
-                    Ok((ino, attr)) => put_entry(out, ino, &attr),
-                    Err(_) => out.resize(out.len() + ENTRY_BYTES, 0),
+        let is_last = if listing.plus {
+            let mut entries = client.read_dir_plus(listing.handle, from, ENTRIES_PLUS_MAX)?.into_iter();
+            let is_last = (entries.len() as u32) < ENTRIES_PLUS_MAX;
+            while let Some((entry, attr)) = entries.next() {
+                from += 1;
+                if !listing.fits(out, entry.name.as_bytes()) {
+                    give_back(client, [(entry, attr)].into_iter().chain(entries));
+                    return Ok(());
                 }
+                match attr {
+                    Some(attr) => put_entry(out, entry.ino, &attr),
+                    // A mere name, as in the short form: it is gone, or home was not yet asked.
+                    None => out.resize(out.len() + ENTRY_BYTES, 0),
+                }
+                put_dirent(out, entry.ino, from + 2, entry.kind, entry.name.as_bytes());
             }
-            put_dirent(out, entry.ino, from + 2, entry.kind, name);
-        }
-        if (entries.len() as u32) < ENTRIES_MAX {
+            is_last
+        } else {
+            let entries = client.read_dir(listing.handle, from, ENTRIES_MAX)?;
+            for entry in &entries {
+                from += 1;
+                if !listing.fits(out, entry.name.as_bytes()) {
+                    return Ok(());
+                }
+                put_dirent(out, entry.ino, from + 2, entry.kind, entry.name.as_bytes());
+            }
+            (entries.len() as u32) < ENTRIES_MAX
+        };
+        if is_last {
             return Ok(());
         }
+    }
+}
+
+/// Entries that the kernel has no room for are references that it will not give back.
+fn give_back<T: Transport>(client: &Client<T>, entries: impl Iterator<Item = (DirEntry, Option<Attr>)>) {
+    for (entry, _) in entries.filter(|(_, attr)| attr.is_some()) {
+        // There is nobody to tell of an error, and nothing that could be done.
+        let _ = client.forget(entry.ino, 1);
     }
 }
 

@@ -112,7 +112,8 @@ fn agree(major: u32, minor: u32, max_readahead: u32, offered: u64, wishes: &Wish
     }
     // Each is an optimisation; a kernel without it works. All changes come through this kernel, so that neither names nor pages need to
     // be looked at again: a new size must not make it drop the pages that it holds (EXPLICIT_INVAL_DATA). ABORT_ERROR tells an aborted
-    // connection from an unmounted one.
+    // connection from an unmounted one. The server takes set-id bits from what is written (HANDLE_KILLPRIV_V2): else the kernel would ask
+    // before each write whether the file has capabilities.
     let mut wanted = init::ASYNC_READ
         | init::BIG_WRITES
         | init::MAX_PAGES
@@ -123,6 +124,7 @@ fn agree(major: u32, minor: u32, max_readahead: u32, offered: u64, wishes: &Wish
         | init::CACHE_SYMLINKS
         | init::EXPLICIT_INVAL_DATA
         | init::ABORT_ERROR
+        | init::HANDLE_KILLPRIV_V2
         | init::INIT_EXT;
     if wishes.kernel_write_back {
         wanted |= init::WRITEBACK_CACHE;

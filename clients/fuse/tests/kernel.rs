@@ -16,7 +16,7 @@ use forebay_client::{CallPayload, Client, Transport};
 use forebay_core::message::{Reply, Request};
 use forebay_fuse::MountError;
 use parking_lot::{Condvar, Mutex};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, Timespec, Timestamps};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, Timespec, Timestamps, XattrFlags};
 use support::{MemoryServer, can_mount, mount, options};
 
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -140,10 +140,10 @@ fn attributes_times_and_the_umask() {
     }
 
     fs::set_permissions(&path, Permissions::from_mode(0o6755)).unwrap();
-    if !rustix::process::getuid().is_root() {
-        fs::write(&path, b"x").unwrap();
-        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o755, "a write takes the set-user-id bit away");
-    }
+    let is_root = rustix::process::getuid().is_root();
+    OpenOptions::new().write(true).open(&path).unwrap().write_all(b"x").unwrap();
+    let left = if is_root { 0o6755 } else { 0o755 };
+    assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, left, "a write by an ordinary user takes the set-id bits away");
     rustix::fs::mknodat(CWD, dir.path().join("fifo"), rustix::fs::FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
     assert!(fs::metadata(dir.path().join("fifo")).unwrap().file_type().is_fifo());
 }
@@ -167,9 +167,10 @@ fn renames_with_flags_and_calls_that_are_not_there() {
     assert!(white_out.is_err());
 
     let mut value = [0; 8];
-    assert_eq!(rustix::fs::getxattr(&a, "user.x", &mut value), Err(rustix::io::Errno::OPNOTSUPP));
+    assert_eq!(rustix::fs::getxattr(&a, "trusted.x", &mut value), Err(rustix::io::Errno::OPNOTSUPP));
+    assert_eq!(rustix::fs::getxattr(&a, "system.posix_acl_access", &mut value), Err(rustix::io::Errno::OPNOTSUPP));
     let mut file = OpenOptions::new().read(true).write(true).open(&a).unwrap();
-    let allocated = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, 100);
+    let allocated = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::COLLAPSE_RANGE, 0, 4096);
     assert_eq!(allocated, Err(rustix::io::Errno::OPNOTSUPP));
     file.set_len(10_000).unwrap();
     assert_eq!(rustix::fs::seek(&file, rustix::fs::SeekFrom::Hole(0)), Ok(10_000));
@@ -187,6 +188,54 @@ fn renames_with_flags_and_calls_that_are_not_there() {
     file.seek(SeekFrom::Start(0)).unwrap();
     file.read_exact(&mut first).unwrap();
     assert_eq!(&first, b"b");
+}
+
+#[test]
+fn extended_attributes_have_sizes_modes_and_lists() {
+    if !can_mount() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let server = MemoryServer::new();
+    let _mounted = mount(&server, options(dir.path()));
+    let path = dir.path().join("f");
+    fs::write(&path, b"x").unwrap();
+    let set = |name: &str, value: &[u8], flags| rustix::fs::setxattr(&path, name, value, flags);
+    set("user.b", b"second", XattrFlags::empty()).unwrap();
+    set("user.a", b"", XattrFlags::CREATE).unwrap();
+    assert_eq!(set("user.a", b"", XattrFlags::CREATE), Err(rustix::io::Errno::EXIST));
+    assert_eq!(set("user.c", b"", XattrFlags::REPLACE), Err(rustix::io::Errno::NODATA));
+    assert_eq!(set("user.c", &[0; 65_537], XattrFlags::empty()), Err(rustix::io::Errno::TOOBIG));
+    let get = |name: &str, value: &mut [u8]| rustix::fs::getxattr(&path, name, value);
+    assert_eq!(rustix::fs::getxattr_query(&path, "user.b"), Ok(6));
+    assert_eq!(get("user.b", &mut [0; 5]), Err(rustix::io::Errno::RANGE));
+    let mut value = [0; 10];
+    assert_eq!((get("user.b", &mut value), &value[..6]), (Ok(6), &b"second"[..]));
+    assert_eq!(get("user.a", &mut value), Ok(0));
+    let mut names = [0; 100];
+    assert_eq!(rustix::fs::listxattr_query(&path), Ok(14));
+    let len = rustix::fs::listxattr(&path, &mut names).unwrap();
+    assert_eq!(&names[..len], b"user.a\0user.b\0");
+    assert_eq!(rustix::fs::listxattr(&path, &mut [0; 3]), Err(rustix::io::Errno::RANGE));
+    rustix::fs::removexattr(&path, "user.a").unwrap();
+    assert_eq!(rustix::fs::removexattr(&path, "user.a"), Err(rustix::io::Errno::NODATA));
+}
+
+/// Each write would be two requests if the kernel had to ask for capabilities before it.
+#[test]
+fn a_write_asks_for_no_extended_attribute() {
+    if !can_mount() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let server = MemoryServer::new();
+    let _mounted = mount(&server, options(dir.path()));
+    let mut file = File::create(dir.path().join("f")).unwrap();
+    file.write_all(b"first").unwrap();
+    server.take_requests();
+    (0..20).for_each(|_| file.write_all(b"more").unwrap());
+    let requests = server.take_requests();
+    assert!(requests.iter().all(|r| matches!(r, Request::Write { .. })), "{requests:?}");
 }
 
 #[test]

@@ -7,7 +7,8 @@
 use forebay_core::attr::{Attr, AttrChange, Caller, Kind};
 use forebay_core::errno::Errno;
 use forebay_core::id::{Ino, Name};
-use forebay_core::message::{DirEntry, DrainFailure, RenameMode, Reply, Request, StatFs, Status};
+use forebay_core::message::{AllocateMode, DirEntry, DrainFailure, RenameMode, Reply, Request, SeekWhence, StatFs, Status};
+use forebay_core::xattr::{self, SetMode};
 use forebay_host::log;
 pub use forebay_host::transport::{CallPayload, Transport};
 
@@ -142,12 +143,46 @@ impl<T: Transport> Client<T> {
     }
 
     /// Writes at `offset`, or at the file's end with `append`; gives the offset at which the bytes stand. Never writes less
-    /// than all of `bytes`. `EFBIG` or `EINVAL` for more bytes than one request may have (`u32::MAX`).
-    pub fn write(&self, ino: Ino, offset: u64, bytes: &[u8], append: bool) -> Result<u64, Errno> {
+    /// than all of `bytes`. With `drops_set_id` the writer may not leave set-id bits on the file. `EFBIG` or `EINVAL` for more bytes than one request may have (`u32::MAX`).
+    pub fn write(&self, ino: Ino, offset: u64, bytes: &[u8], append: bool, drops_set_id: bool) -> Result<u64, Errno> {
         let len = u32::try_from(bytes.len()).map_err(|_| Errno::EINVAL)?;
-        let reply = self.transport.call(Request::Write { ino, offset, len, append }, CallPayload::Write(bytes));
+        let reply = self.transport.call(Request::Write { ino, offset, len, append, drops_set_id }, CallPayload::Write(bytes));
         let (at, written) = expect!("write", reply, Reply::Written { offset, len } => (offset, len))?;
         if written == len { Ok(at) } else { Err(unexpected("write", &Reply::Written { offset: at, len: written })) }
+    }
+
+    /// Gives a range space, or takes its bytes.
+    pub fn allocate(&self, ino: Ino, offset: u64, len: u64, mode: AllocateMode, drops_set_id: bool) -> Result<(), Errno> {
+        expect!("fallocate", self.ask(Request::Allocate { ino, offset, len, mode, drops_set_id }), Reply::Done => ())
+    }
+
+    /// The next data or hole from `offset` on; `ENXIO` if there is none.
+    pub fn seek(&self, ino: Ino, offset: u64, whence: SeekWhence) -> Result<u64, Errno> {
+        expect!("lseek", self.ask(Request::Seek { ino, offset, whence }), Reply::Offset { offset } => offset)
+    }
+
+    /// Sets an extended attribute of the user's; `ENOTSUP` for others.
+    pub fn set_xattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: SetMode) -> Result<(), Errno> {
+        xattr::check_name(name)?;
+        let request = Request::SetXattr { ino, name: Name::new(name), value: value.to_vec(), mode };
+        expect!("setxattr", self.ask(request), Reply::Done => ())
+    }
+
+    /// An extended attribute; `ENODATA` if it is not there.
+    pub fn get_xattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>, Errno> {
+        xattr::check_name(name)?;
+        expect!("getxattr", self.ask(Request::GetXattr { ino, name: Name::new(name) }), Reply::Xattr { value } => value)
+    }
+
+    /// The names of all extended attributes.
+    pub fn list_xattr(&self, ino: Ino) -> Result<Vec<Name>, Errno> {
+        expect!("listxattr", self.ask(Request::ListXattr { ino }), Reply::XattrNames { names } => names)
+    }
+
+    /// Removes an extended attribute.
+    pub fn remove_xattr(&self, ino: Ino, name: &[u8]) -> Result<(), Errno> {
+        xattr::check_name(name)?;
+        expect!("removexattr", self.ask(Request::RemoveXattr { ino, name: Name::new(name) }), Reply::Done => ())
     }
 
     /// Returns when everything acknowledged so far is on the medium.
@@ -163,6 +198,11 @@ impl<T: Transport> Client<T> {
     /// At most `max` entries from index `from` on; fewer than `max` means the end. `from` 0 takes a new look at the directory.
     pub fn read_dir(&self, handle: u64, from: u64, max: u32) -> Result<Vec<DirEntry>, Errno> {
         expect!("readdir", self.ask(Request::ReadDir { handle, from, max }), Reply::Entries { entries } => entries)
+    }
+
+    /// As [`Client::read_dir`], with the attributes of each entry where they are known; each of these counts one reference.
+    pub fn read_dir_plus(&self, handle: u64, from: u64, max: u32) -> Result<Vec<(DirEntry, Option<Attr>)>, Errno> {
+        expect!("readdirplus", self.ask(Request::ReadDirPlus { handle, from, max }), Reply::EntriesPlus { entries } => entries)
     }
 
     /// Closes a directory.

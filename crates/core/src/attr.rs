@@ -42,6 +42,19 @@ pub struct Attr {
     pub ctime_ns: i64,
 }
 
+impl Attr {
+    /// The most that a file of this size takes up, in units of 512 bytes.
+    pub(crate) fn blocks_max(&self) -> u64 {
+        self.size.div_ceil(4096) * 8
+    }
+
+    /// Bytes went home that were not there before, or in the place of others: an estimate until home is asked.
+    pub(crate) fn grew_at_home(&mut self, bytes: u64) {
+        let most = self.blocks_max().max(self.blocks);
+        self.blocks = (self.blocks + bytes.div_ceil(512)).min(most);
+    }
+}
+
 /// What a setattr changes; `None` leaves a value as it is.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug, Default)]
 pub struct AttrChange {
@@ -57,6 +70,15 @@ pub struct AttrChange {
     pub atime: Option<SetTime>,
     /// New modification time.
     pub mtime: Option<SetTime>,
+    /// With a new size: whoever sets it may not leave set-id bits on the file.
+    pub drops_set_id: bool,
+}
+
+/// A mode without what a write by an ordinary user, or a change of owner, takes from a file: the set-uid bit, and the set-gid bit where it
+/// is one (without the group's right to execute it once meant mandatory locks, and stays).
+pub fn without_set_id(mode: u16) -> u16 {
+    let executes_as_group = mode & 0o2010 == 0o2010;
+    mode & !0o4000 & if executes_as_group { !0o2000 } else { !0 }
 }
 
 /// A time to set: a given one, or the machine's now.

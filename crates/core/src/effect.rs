@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 use crate::attr::{Attr, Kind};
 use crate::errno::Errno;
 use crate::id::{CallId, HomePath, Ino, MemorySlot, Name, Position, SsdSlot, Token};
-use crate::message::{Reply, Request, StatFs};
+use crate::message::{Reply, Request, SeekWhence, StatFs};
 use crate::record::Record;
+use crate::xattr::Xattr;
 
 /// What happens to a node.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
@@ -104,6 +105,10 @@ pub enum Effect {
     StatHome { token: Token, path: HomePath },
     /// The target of a symlink of home. `Outcome::Target`.
     ReadLinkHome { token: Token, path: HomePath },
+    /// The user's extended attributes of an object of home. `Outcome::Xattrs`; `ENOTSUP` where home has none.
+    XattrsHome { token: Token, path: HomePath },
+    /// The next data or hole of a file of home; as lseek(2), but that nothing found is no error. `Outcome::Found`.
+    SeekHome { token: Token, ino: Ino, path: HomePath, offset: u64, whence: SeekWhence },
     /// Space of home. `Outcome::StatFs`.
     StatFsHome { token: Token },
     /// Read from a file of home into a new fetch buffer of `len` bytes; what lies behind the end is zeros. `Outcome::Read`.
@@ -114,6 +119,8 @@ pub enum Effect {
     WriteHome { token: Token, ino: Ino, path: HomePath, offset: u64, pieces: Vec<HomePiece> },
     /// Compare `len` bytes at `offset` with a checksum, read back from home past caches where it can. `Outcome::Compared`.
     CompareHome { token: Token, ino: Ino, path: HomePath, offset: u64, len: u64, crc: u32 },
+    /// Whether `len` bytes at `offset` are zeros at home; what lies behind the end is. `Outcome::Compared`.
+    CompareZerosHome { token: Token, ino: Ino, path: HomePath, offset: u64, len: u64 },
     /// Make durable at home: the data of these files, and the names in these directories. `Outcome::Done`.
     SyncHome { token: Token, files: Vec<(Ino, HomePath)>, directories: Vec<HomePath> },
     /// Change names or attributes at home. `Outcome::Done`.
@@ -166,7 +173,15 @@ pub enum HomeChange {
         path: HomePath,
         size: u64,
     },
+    /// Make a hole of a range that may reach behind the end; the size stays. Zeros where home's file system has no holes.
+    Punch {
+        ino: Ino,
+        path: HomePath,
+        offset: u64,
+        len: u64,
+    },
     /// Set mode, owner and times; not following a symlink. A change of owner that is not permitted is an error only if the owner differs.
+    /// With `xattrs`, the user's extended attributes become these. `Outcome::Blocks`.
     SetAttr {
         path: HomePath,
         kind: Kind,
@@ -175,6 +190,7 @@ pub enum HomeChange {
         gid: u32,
         atime_ns: i64,
         mtime_ns: i64,
+        xattrs: Option<Vec<Xattr>>,
     },
 }
 
@@ -196,6 +212,12 @@ pub enum Outcome {
     Target(Name),
     /// Space.
     StatFs(StatFs),
+    /// Extended attributes, in the order of their names.
+    Xattrs(Vec<Xattr>),
+    /// Where the data or hole is.
+    Found(Option<u64>),
+    /// Allocated units of 512 bytes.
+    Blocks(u64),
     /// Whether the bytes at home are the ones expected.
     Compared { equal: bool },
 }

@@ -11,6 +11,8 @@ impl Errno {
     pub const EPERM: Errno = Errno(1);
     pub const ENOENT: Errno = Errno(2);
     pub const EIO: Errno = Errno(5);
+    pub const ENXIO: Errno = Errno(6);
+    pub const E2BIG: Errno = Errno(7);
     pub const EACCES: Errno = Errno(13);
     pub const EBUSY: Errno = Errno(16);
     pub const EEXIST: Errno = Errno(17);
@@ -22,9 +24,11 @@ impl Errno {
     pub const ENOSPC: Errno = Errno(28);
     pub const EROFS: Errno = Errno(30);
     pub const EMLINK: Errno = Errno(31);
+    pub const ERANGE: Errno = Errno(34);
     pub const ENAMETOOLONG: Errno = Errno(36);
     pub const ENOSYS: Errno = Errno(38);
     pub const ENOTEMPTY: Errno = Errno(39);
+    pub const ENODATA: Errno = Errno(61);
     pub const ENOTSUP: Errno = Errno(95);
     pub const ECONNABORTED: Errno = Errno(103);
     pub const ENOTCONN: Errno = Errno(107);

@@ -22,3 +22,4 @@ pub mod policy;
 pub mod record;
 pub mod recovery;
 pub mod time;
+pub mod xattr;

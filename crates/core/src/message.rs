@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::attr::{Attr, AttrChange, Caller, Kind};
 use crate::errno::Errno;
 use crate::id::{HomePath, Ino, Name};
+use crate::xattr::SetMode;
 
 /// What a client asks.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
@@ -46,14 +47,29 @@ pub enum Request {
     Release { ino: Ino },
     /// Reads into the call's payload. Answer: `Read`.
     Read { ino: Ino, offset: u64, len: u32 },
-    /// Writes the call's payload, `len` bytes, at `offset`, or at the end with `append`. Answer: `Written`.
-    Write { ino: Ino, offset: u64, len: u32, append: bool },
+    /// Writes the call's payload, `len` bytes, at `offset`, or at the end with `append`. With `drops_set_id` the writer may not leave set-id
+    /// bits on the file. Answer: `Written`.
+    Write { ino: Ino, offset: u64, len: u32, append: bool, drops_set_id: bool },
+    /// Gives a range space, or takes its bytes; as fallocate(2). Answer: `Done`.
+    Allocate { ino: Ino, offset: u64, len: u64, mode: AllocateMode, drops_set_id: bool },
+    /// The next data or hole from `offset` on; as lseek(2). Answer: `Offset`, or `ENXIO`.
+    Seek { ino: Ino, offset: u64, whence: SeekWhence },
+    /// Sets an extended attribute. Answer: `Done`.
+    SetXattr { ino: Ino, name: Name, value: Vec<u8>, mode: SetMode },
+    /// Answer: `Xattr`.
+    GetXattr { ino: Ino, name: Name },
+    /// Answer: `XattrNames`.
+    ListXattr { ino: Ino },
+    /// Answer: `Done`.
+    RemoveXattr { ino: Ino, name: Name },
     /// Everything acknowledged so far is on the medium when the answer comes. Answer: `Done`.
     Sync { ino: Ino },
     /// Takes a snapshot of a directory's entries for [`Request::ReadDir`]. Answer: `DirOpened`.
     OpenDir { ino: Ino },
     /// Entries of the snapshot from index `from` on, at most `max`; `from` 0 renews the snapshot. Answer: `Entries`.
     ReadDir { handle: u64, from: u64, max: u32 },
+    /// As `ReadDir`, with the attributes of each entry where they are known; each of these counts one reference. Answer: `EntriesPlus`.
+    ReadDirPlus { handle: u64, from: u64, max: u32 },
     /// Drops the snapshot. Answer: `Done`.
     ReleaseDir { handle: u64 },
     /// Answer: `StatFs`.
@@ -75,6 +91,32 @@ pub enum RenameMode {
     Exchange,
 }
 
+/// What fallocate(2) does to a range.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub enum AllocateMode {
+    /// Writing there will not want for space; a file that ends before the range's end grows to it, unless its size is kept.
+    Reserve {
+        /// The size stays.
+        keep_size: bool,
+    },
+    /// The range becomes a hole; the size stays.
+    Punch,
+    /// The range becomes zeros; a file that ends before its end grows to it, unless its size is kept.
+    Zero {
+        /// The size stays.
+        keep_size: bool,
+    },
+}
+
+/// What lseek(2) looks for.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub enum SeekWhence {
+    /// The next byte that is not in a hole.
+    Data,
+    /// The next byte that is in a hole; a file ends with one.
+    Hole,
+}
+
 /// What a server answers.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[allow(missing_docs)] // The fields say it by their names and types.
@@ -93,10 +135,18 @@ pub enum Reply {
     Read { len: u32 },
     /// `len` bytes were taken at `offset`; the file's size is now at least `offset + len`.
     Written { offset: u64, len: u32 },
+    /// Where the data or hole is.
+    Offset { offset: u64 },
+    /// An extended attribute.
+    Xattr { value: Vec<u8> },
+    /// The names of all extended attributes.
+    XattrNames { names: Vec<Name> },
     /// A directory snapshot.
     DirOpened { handle: u64 },
     /// Entries in order; fewer than asked for means the end.
     Entries { entries: Vec<DirEntry> },
+    /// Entries with their attributes where they are known; fewer than asked for means the end.
+    EntriesPlus { entries: Vec<(DirEntry, Option<Attr>)> },
     /// Space.
     StatFs { stat: StatFs },
     /// The drain ended; everything is home and compared if `failures` is empty.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::attr::Attr;
 use crate::id::{Ino, Lsn, MemorySlot, Name, Position, SegmentId, SsdSlot};
+use crate::xattr::Xattr;
 
 /// One record.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
@@ -45,6 +46,12 @@ pub enum Record {
     /// The occupants of these names at home are about to become these, in one change that is about `ino`. Until a [`Record::HomeEntry`] of
     /// each name follows, nobody knows whether it happened.
     HomeIntent { ino: Ino, slots: Vec<(Ino, Name, Option<Ino>)> },
+    /// A range of a file became a hole: zeros, whatever stands at home. Its size is this now.
+    Hole { ino: Ino, offset: u64, len: u64, size: u64, time_ns: i64 },
+    /// A range is a hole at home, durably.
+    HoleHome { ino: Ino, offset: u64, len: u64 },
+    /// All extended attributes of an inode; home has others.
+    Xattrs { ino: Ino, xattrs: Vec<Xattr>, time_ns: i64 },
 }
 
 /// A contiguous piece of a file in a segment.

@@ -157,12 +157,35 @@ impl Replay {
             Record::Moved { from, data } => self.moved(position, *from, data),
             Record::Flushed { ino, offset, len, lsn } => {
                 let end = offset.saturating_add(*len);
+                let dirty_bytes_before = node.io.dirty_bytes;
                 node.io.mark_clean(*ino, *offset..end, *lsn);
+                let clean_bytes = dirty_bytes_before - node.io.dirty_bytes;
                 let file = node.io.file_mut(*ino);
                 file.home_valid = file.home_valid.max(end);
+                if let Ok(inode) = node.names.inode_mut(*ino) {
+                    inode.attr.grew_at_home(clean_bytes);
+                }
             }
             Record::Inode(inode) => self.inode(inode),
             Record::Size { ino, size, time_ns } => self.size(*ino, *size, *time_ns),
+            Record::Hole { ino, offset, len, size, time_ns } => {
+                let range = *offset..offset.saturating_add(*len);
+                node.io.remove(*ino, range.clone());
+                node.io.file_mut(*ino).holes.insert(range);
+                if let Ok(inode) = node.names.inode_mut(*ino) {
+                    inode.attr.size = *size;
+                }
+                self.data_changed(*ino, *time_ns);
+            }
+            Record::HoleHome { ino, offset, len } => node.io.file_mut(*ino).holes.remove(*offset..offset.saturating_add(*len)),
+            Record::Xattrs { ino, xattrs, time_ns } => {
+                if let Ok(inode) = node.names.inode_mut(*ino) {
+                    (inode.xattrs, inode.xattrs_differ) = (Some(xattrs.clone()), true);
+                    inode.attr.ctime_ns = *time_ns;
+                    inode.attr_version += 1;
+                    node.names.attr_dirty.insert(*ino);
+                }
+            }
             Record::InodeGone { ino } => {
                 node.io.remove(*ino, 0..u64::MAX);
                 node.io.files.remove(ino);
@@ -188,6 +211,7 @@ impl Replay {
             Record::AttrHome { ino, .. } => {
                 if let Ok(inode) = node.names.inode_mut(*ino) {
                     inode.attr_home = inode.attr_version;
+                    inode.xattrs_differ = false;
                     node.names.attr_dirty.remove(ino);
                 }
             }
@@ -214,11 +238,8 @@ impl Replay {
         self.lsn_max = self.lsn_max.max(data.lsn);
         if let Ok(inode) = node.names.inode_mut(data.ino) {
             inode.attr.size = inode.attr.size.max(offset + u64::from(len));
-            inode.attr.mtime_ns = data.time_ns;
-            inode.attr.ctime_ns = data.time_ns;
-            inode.attr_version += 1;
-            node.names.attr_dirty.insert(data.ino);
         }
+        self.data_changed(data.ino, data.time_ns);
     }
 
     /// Enters the record in its segment; false if the segment is not there any more.
@@ -293,12 +314,21 @@ impl Replay {
         node.io.remove(ino, size..u64::MAX);
         let file = node.io.file_mut(ino);
         file.home_valid = file.home_valid.min(size);
+        file.holes.remove(size..u64::MAX);
         if let Ok(inode) = node.names.inode_mut(ino) {
             inode.attr.size = size;
+        }
+        self.data_changed(ino, time_ns);
+    }
+
+    /// A file's bytes changed.
+    fn data_changed(&mut self, ino: Ino, time_ns: i64) {
+        let names = &mut self.node.names;
+        if let Ok(inode) = names.inode_mut(ino) {
             inode.attr.mtime_ns = time_ns;
             inode.attr.ctime_ns = time_ns;
             inode.attr_version += 1;
-            node.names.attr_dirty.insert(ino);
+            names.attr_dirty.insert(ino);
         }
     }
 
@@ -337,6 +367,7 @@ impl Replay {
             file.home_known = true;
             file.home_valid = if at_home { file.home_valid } else { 0 };
             file.home_end = file.home_valid;
+            file.holes.remove(file.home_valid..u64::MAX);
             // Transfers may have been under way that nobody wrote down.
             file.home_junk = at_home;
             if let (Ok(inode), true) = (node.names.inode_mut(ino), at_home) {

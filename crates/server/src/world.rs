@@ -141,7 +141,12 @@ impl World for StoreWorld {
                 self.home.compare(*ino, path, *offset, *len, *crc).map(|equal| Outcome::Compared { equal })
             }
             Effect::SyncHome { files, directories, .. } => self.home.sync(files, directories).map(|()| Outcome::Done),
-            Effect::ChangeHome { change, .. } => self.home.change(change).map(|()| Outcome::Done),
+            Effect::ChangeHome { change, .. } => self.home.change(change),
+            Effect::XattrsHome { path, .. } => self.home.xattrs(path).map(Outcome::Xattrs),
+            Effect::SeekHome { ino, path, offset, whence, .. } => self.home.seek(*ino, path, *offset, *whence).map(Outcome::Found),
+            Effect::CompareZerosHome { ino, path, offset, len, .. } => {
+                self.home.compare_zeros(*ino, path, *offset, *len).map(|equal| Outcome::Compared { equal })
+            }
             other => {
                 log::problem(&format!("an effect that is none on home came to home: {other:?}; this is a bug, please report it"));
                 Err(Errno::ENOSYS)

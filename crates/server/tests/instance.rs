@@ -156,8 +156,8 @@ fn names_and_bytes_come_home() {
     let (file, _) = client.create(dir, b"file", 0o640, true, caller()).unwrap();
     assert_eq!(client.create(dir, b"file", 0o640, true, caller()).unwrap_err(), Errno::EEXIST);
     let bytes = pattern(1, 300_000);
-    client.write(file, 0, &bytes[..200_000], false).unwrap();
-    assert_eq!(client.write(file, 7, &bytes[200_000..], true).unwrap(), 200_000, "an append ignores the offset");
+    client.write(file, 0, &bytes[..200_000], false, false).unwrap();
+    assert_eq!(client.write(file, 7, &bytes[200_000..], true, false).unwrap(), 200_000, "an append ignores the offset");
     assert_eq!(read_all(&client, file), bytes);
     client.release(file).unwrap();
     client.rename(dir, b"file", Ino::ROOT, b"renamed", RenameMode::Replace).unwrap();
@@ -168,7 +168,7 @@ fn names_and_bytes_come_home() {
     client.set_attr(file, change).unwrap();
     // Nothing new is at home before it is written back; a hole stays one.
     let (sparse, _) = client.create(Ino::ROOT, b"sparse", 0o644, true, caller()).unwrap();
-    client.write(sparse, 1 << 20, b"end", false).unwrap();
+    client.write(sparse, 1 << 20, b"end", false, false).unwrap();
 
     assert_eq!(instance.drain(), []);
     let home = tree(&place.backing);
@@ -196,7 +196,7 @@ fn a_file_of_many_times_the_buffer_flows_through() {
         let (file, _) = client.create(Ino::ROOT, b"big", 0o644, true, caller()).unwrap();
         let bytes = pattern(2, 10 * 16 * (256 << 10));
         for (i, part) in bytes.chunks(100_000).enumerate() {
-            client.write(file, i as u64 * 100_000, part, false).unwrap();
+            client.write(file, i as u64 * 100_000, part, false, false).unwrap();
         }
         assert!(read_all(&client, file) == bytes, "{write_back:?}");
         let status = instance.status();
@@ -218,7 +218,7 @@ fn what_was_acknowledged_is_there_after_a_stop_without_a_drain() {
         let (dir, _) = client.make_dir(Ino::ROOT, b"d", 0o755, caller()).unwrap();
         let (file, _) = client.create(dir, b"f", 0o644, true, caller()).unwrap();
         for (i, part) in bytes.chunks(65_536).enumerate() {
-            client.write(file, i as u64 * 65_536, part, false).unwrap();
+            client.write(file, i as u64 * 65_536, part, false, false).unwrap();
         }
         let again = Instance::start(options(&place, slow.clone())).unwrap_err().to_string();
         assert!(again.contains("in use by process"), "{again}");
@@ -261,7 +261,7 @@ fn a_recorded_run_replays_to_the_same_effects() {
                     let name = format!("f{t}");
                     let (file, _) = client.create(Ino::ROOT, name.as_bytes(), 0o644, false, caller()).unwrap();
                     for i in 0..40u64 {
-                        client.write(file, (i * 7919 * (t + 1)) % 3_000_000, &pattern(i, 50_000), false).unwrap();
+                        client.write(file, (i * 7919 * (t + 1)) % 3_000_000, &pattern(i, 50_000), false, false).unwrap();
                     }
                     read_all(&client, file);
                 });
@@ -288,7 +288,7 @@ fn two_instances_in_one_process_do_not_meet() {
                 let client = client(instance);
                 let (file, _) = client.create(Ino::ROOT, b"same", 0o644, true, caller()).unwrap();
                 for k in 0..20u64 {
-                    client.write(file, k * 100_000, &pattern(i as u64, 100_000), false).unwrap();
+                    client.write(file, k * 100_000, &pattern(i as u64, 100_000), false, false).unwrap();
                 }
             });
         }

@@ -43,6 +43,27 @@ impl Bytes {
         });
     }
 
+    /// Zeros the bytes `start..end`.
+    pub fn zero(&mut self, start: u64, end: u64) {
+        let mut at = start;
+        while at < end {
+            let (index, from) = (at / BLOCK_BYTES, (at % BLOCK_BYTES) as usize);
+            let next = ((index + 1) * BLOCK_BYTES).min(end);
+            if next - at == BLOCK_BYTES {
+                self.blocks.remove(&index);
+            } else if let Some(block) = self.blocks.get_mut(&index) {
+                Rc::make_mut(block)[from..from + (next - at) as usize].fill(0);
+            }
+            at = next;
+        }
+    }
+
+    /// The first offset in `start..end` whose byte is a zero, or is none.
+    pub fn find(&self, start: u64, end: u64, zero: bool) -> Option<u64> {
+        let bytes = self.slice(start, end.saturating_sub(start) as usize);
+        bytes.iter().position(|byte| (*byte == 0) == zero).map(|at| start + at as u64)
+    }
+
     /// Zeros everything from `size` on.
     pub fn truncate(&mut self, size: u64) {
         let first_whole = size.div_ceil(BLOCK_BYTES);
@@ -121,7 +142,14 @@ mod tests {
         for _ in 0..400 {
             let offset = rng.below(30_000);
             let len = rng.below(9_000) as usize;
-            match rng.below(3) {
+            match rng.below(4) {
+                3 => {
+                    bytes.zero(offset, offset + len as u64);
+                    model[offset as usize..offset as usize + len].fill(0);
+                    let zero = rng.below(2) == 0;
+                    let found = model[offset as usize..30_000].iter().position(|byte| (*byte == 0) == zero).map(|at| offset + at as u64);
+                    assert_eq!(bytes.find(offset, 30_000, zero), found);
+                }
                 0 => {
                     let data: Vec<u8> = (0..len).map(|_| rng.next_u64() as u8).collect();
                     bytes.write(offset, &data);

@@ -31,11 +31,15 @@ pub enum Canary {
     CompletionIsLost,
     /// A write at home is left out, and its comparison too.
     FlushIsLeftOut,
+    /// A hole is not made at home, and the look at it left out too.
+    PunchIsLeftOut,
+    /// Extended attributes are not set at home.
+    XattrsAreLeftOut,
 }
 
 impl Canary {
     /// All bugs.
-    pub const ALL: [Canary; 11] = [
+    pub const ALL: [Canary; 13] = [
         Canary::JournalLosesItsEnd,
         Canary::SyncLogDoesNothing,
         Canary::SyncHomeDoesNothing,
@@ -47,6 +51,8 @@ impl Canary {
         Canary::RenameIsLeftOut,
         Canary::CompletionIsLost,
         Canary::FlushIsLeftOut,
+        Canary::PunchIsLeftOut,
+        Canary::XattrsAreLeftOut,
     ];
 
     /// The promises that this bug breaks: each finding must be one of these.
@@ -64,7 +70,8 @@ impl Canary {
             Canary::TruncateIsLeftOut => &[FlushOrder, Drained, Reads],
             Canary::RenameIsLeftOut => &[FlushOrder, Contract],
             Canary::CompletionIsLost => &[Liveness],
-            Canary::FlushIsLeftOut => &[FlushOrder, Reads],
+            Canary::FlushIsLeftOut | Canary::PunchIsLeftOut => &[FlushOrder, Reads],
+            Canary::XattrsAreLeftOut => &[FlushOrder, Reads],
         }
     }
 
@@ -72,6 +79,7 @@ impl Canary {
     pub(crate) fn leaves_out(self, change: &HomeChange) -> bool {
         match self {
             Canary::TruncateIsLeftOut => matches!(change, HomeChange::Truncate { .. }),
+            Canary::PunchIsLeftOut => matches!(change, HomeChange::Punch { .. }),
             Canary::RenameIsLeftOut => matches!(change, HomeChange::Rename { .. }),
             _ => false,
         }
@@ -79,6 +87,9 @@ impl Canary {
 
     /// Changes an effect on its way from the machine to the host.
     pub(crate) fn distort(self, effect: &mut Effect) {
+        if let (Canary::XattrsAreLeftOut, Effect::ChangeHome { change: HomeChange::SetAttr { xattrs, .. }, .. }) = (self, &mut *effect) {
+            *xattrs = None;
+        }
         if self != Canary::SlotsAreShared {
             return;
         }

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use forebay_core::attr::{AttrChange, Caller, Kind, SetTime};
 use forebay_core::id::{Ino, Name};
-use forebay_core::message::{RenameMode, Reply, Request};
+use forebay_core::message::{AllocateMode, RenameMode, Reply, Request, SeekWhence};
+use forebay_core::xattr::SetMode;
 
 use crate::rng::Rng;
 use crate::scenario::{Action, Workload};
@@ -72,7 +73,9 @@ impl Client {
         while let Some(step) = self.script.pop_front() {
             match (step, self.created) {
                 (Step::Ask(request), _) => return request,
-                (Step::WriteCreated { len }, Some(ino)) => return Request::Write { ino, offset: 0, len, append: false },
+                (Step::WriteCreated { len }, Some(ino)) => {
+                    return Request::Write { ino, offset: 0, len, append: false, drops_set_id: false };
+                }
                 (Step::ReleaseCreated, Some(ino)) if self.known.get(&ino).is_some_and(|known| known.opens > 0) => return self.release(ino),
                 _ => {}
             }
@@ -151,6 +154,24 @@ impl Client {
                 let kind = *self.rng.pick(&[Kind::File, Kind::Fifo, Kind::Socket]);
                 Request::MakeNode { parent: self.dir(), name: self.name(), kind, mode: 0o640, rdev: 0, caller }
             }
+            Action::Punch => self.allocate(&[AllocateMode::Punch])?,
+            Action::Allocate => {
+                let zero = |keep_size| AllocateMode::Zero { keep_size };
+                let reserve = |keep_size| AllocateMode::Reserve { keep_size };
+                self.allocate(&[zero(true), zero(false), reserve(true), reserve(false)])?
+            }
+            Action::Seek => {
+                let ino = self.open_file()?;
+                Request::Seek { ino, offset: self.offset(ino), whence: *self.rng.pick(&[SeekWhence::Data, SeekWhence::Hole]) }
+            }
+            Action::SetXattr => {
+                let value = vec![b'v'; *self.rng.pick(&[0, 1, 300])];
+                let mode = *self.rng.pick(&[SetMode::Any, SetMode::Any, SetMode::Create, SetMode::Replace]);
+                Request::SetXattr { ino: self.any(|_| true)?, name: self.xattr(), value, mode }
+            }
+            Action::GetXattr if self.rng.chance(300) => Request::ListXattr { ino: self.any(|_| true)? },
+            Action::GetXattr => Request::GetXattr { ino: self.any(|_| true)?, name: self.xattr() },
+            Action::RemoveXattr => Request::RemoveXattr { ino: self.any(|_| true)?, name: self.xattr() },
             Action::Status => {
                 if self.rng.chance(500) {
                     Request::Status
@@ -226,7 +247,18 @@ impl Client {
             true => size,
             false => self.offset(ino),
         };
-        Some(Request::Write { ino, offset, len, append })
+        Some(Request::Write { ino, offset, len, append, drops_set_id: self.workload.is_complete && self.rng.chance(500) })
+    }
+
+    fn xattr(&mut self) -> Name {
+        Name::new(format!("user.{}", self.rng.below(3)).as_bytes())
+    }
+
+    fn allocate(&mut self, modes: &[AllocateMode]) -> Option<Request> {
+        let ino = self.open_file()?;
+        let offset = self.offset(ino);
+        let len = u64::from(self.len()) * *self.rng.pick(&[1, 1, 4]);
+        Some(Request::Allocate { ino, offset, len, mode: *self.rng.pick(modes), drops_set_id: self.rng.chance(500) })
     }
 
     fn set_attr(&mut self) -> Option<Request> {
@@ -235,6 +267,7 @@ impl Client {
         let time = SetTime::At(self.rng.below(2_000_000_000_000_000_000) as i64);
         let mut change = AttrChange::default();
         match self.rng.below(4) {
+            0 if !is_link && self.workload.is_complete => change.mode = Some(*self.rng.pick(&[0o600, 0o4755, 0o6770, 0o2640])),
             0 if !is_link => change.mode = Some(*self.rng.pick(&[0o600, 0o640, 0o700, 0o755, 0o444])),
             1 => (change.uid, change.gid) = (Some(self.owner), Some(*self.rng.pick(&[self.owner, 100]))),
             2 => change.mtime = Some(SetTime::Now),

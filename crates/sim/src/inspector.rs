@@ -13,13 +13,14 @@ pub struct Inspector {
     stack: Vec<Request>,
     dirs: BTreeMap<u64, Ino>,
     read_bytes: u32,
+    is_complete: bool,
 }
 
 impl Inspector {
-    /// An inspector that is about to begin; it reads `read_bytes` at a time.
-    pub fn new(read_bytes: u32) -> Inspector {
+    /// An inspector that is about to begin; it reads `read_bytes` at a time, and extended attributes if `is_complete` says so.
+    pub fn new(read_bytes: u32, is_complete: bool) -> Inspector {
         let stack = vec![Request::OpenDir { ino: Ino::ROOT }, Request::GetAttr { ino: Ino::ROOT }];
-        Inspector { stack, dirs: BTreeMap::new(), read_bytes }
+        Inspector { stack, dirs: BTreeMap::new(), read_bytes, is_complete }
     }
 
     /// The next request; none when everything was read.
@@ -43,13 +44,25 @@ impl Inspector {
             (_, Reply::Entry { ino, attr }) => {
                 self.stack.push(Request::Forget { ino: *ino, count: 1 });
                 match attr.kind {
-                    Kind::Directory => self.stack.push(Request::OpenDir { ino: *ino }),
+                    Kind::Directory => {
+                        self.stack.push(Request::OpenDir { ino: *ino });
+                        self.list_xattrs(*ino);
+                    }
                     Kind::Symlink => self.stack.push(Request::ReadLink { ino: *ino }),
                     Kind::File => self.read_all(*ino, attr.size),
                     _ => {}
                 }
             }
+            (Request::ListXattr { ino }, Reply::XattrNames { names }) => {
+                self.stack.extend(names.iter().map(|name| Request::GetXattr { ino: *ino, name: name.clone() }));
+            }
             _ => {}
+        }
+    }
+
+    fn list_xattrs(&mut self, ino: Ino) {
+        if self.is_complete {
+            self.stack.push(Request::ListXattr { ino });
         }
     }
 
@@ -60,5 +73,6 @@ impl Inspector {
         let reads = (0..=size / step).rev().map(|index| Request::Read { ino, offset: index * step, len: self.read_bytes });
         self.stack.extend(reads);
         self.stack.push(Request::Open { ino });
+        self.list_xattrs(ino);
     }
 }

@@ -29,11 +29,15 @@ pub enum Mode {
     LogFaults,
     /// All of it.
     Storm,
+    /// One client or several, with holes and extended attributes.
+    Complete,
+    /// The same, and everything that can go wrong.
+    CompleteStorm,
 }
 
 impl Mode {
     /// All modes.
-    pub const ALL: [Mode; 11] = [
+    pub const ALL: [Mode; 13] = [
         Mode::Mixed,
         Mode::Clients,
         Mode::SharedFile,
@@ -45,6 +49,8 @@ impl Mode {
         Mode::HomeFaults,
         Mode::LogFaults,
         Mode::Storm,
+        Mode::Complete,
+        Mode::CompleteStorm,
     ];
 
     /// The mode's name on the command line.
@@ -56,6 +62,11 @@ impl Mode {
             name.push(c.to_ascii_lowercase());
             name
         })
+    }
+
+    /// Whether its clients use all there is.
+    fn is_complete(self) -> bool {
+        matches!(self, Mode::Complete | Mode::CompleteStorm)
     }
 
     /// The mode of this name.
@@ -98,11 +109,17 @@ pub enum Action {
     Forget,
     MakeNode,
     Status,
+    Punch,
+    Allocate,
+    Seek,
+    SetXattr,
+    GetXattr,
+    RemoveXattr,
 }
 
 impl Action {
     /// All actions, in the order of [`Workload::weights`].
-    pub const ALL: [Action; 25] = [
+    pub const ALL: [Action; ACTIONS] = [
         Action::Lookup,
         Action::GetAttr,
         Action::Create,
@@ -128,8 +145,17 @@ impl Action {
         Action::Forget,
         Action::MakeNode,
         Action::Status,
+        Action::Punch,
+        Action::Allocate,
+        Action::Seek,
+        Action::SetXattr,
+        Action::GetXattr,
+        Action::RemoveXattr,
     ];
 }
+
+/// Kinds of actions.
+pub const ACTIONS: usize = 31;
 
 /// What the clients do.
 #[derive(Clone, Debug)]
@@ -139,7 +165,7 @@ pub struct Workload {
     /// Actions in all.
     pub actions: u64,
     /// How likely each of [`Action::ALL`] is.
-    pub weights: [u32; 25],
+    pub weights: [u32; ACTIONS],
     /// Names in a directory.
     pub names: u64,
     /// Directories that a client knows, at most.
@@ -156,6 +182,8 @@ pub struct Workload {
     pub at_home: u64,
     /// Some of them are names of one file.
     pub links_at_home: bool,
+    /// Set-id bits and extended attributes are about.
+    pub is_complete: bool,
 }
 
 /// What goes wrong.
@@ -205,11 +233,15 @@ pub struct Scenario {
     pub delay_percent: u64,
 }
 
-//                            look attr crea open rele read writ appe trun seta mkdi rmdi syml rdln link unli rena swap save list sync drai forg mkno stat
-const MIXED: [u32; 25] = [5, 4, 10, 6, 6, 12, 16, 6, 5, 4, 5, 3, 2, 2, 3, 6, 8, 3, 3, 4, 2, 1, 3, 1, 1];
-const DATA: [u32; 25] = [2, 3, 6, 5, 4, 22, 34, 8, 6, 1, 0, 0, 0, 0, 0, 1, 1, 0, 2, 0, 3, 1, 1, 0, 1];
-const STREAM: [u32; 25] = [0, 1, 2, 1, 1, 20, 60, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1];
-const NAMES: [u32; 25] = [6, 3, 14, 2, 8, 3, 5, 1, 1, 4, 10, 7, 4, 2, 6, 10, 16, 8, 4, 5, 1, 1, 4, 3, 0];
+//                            look attr crea open rele read writ appe trun seta mkdi rmdi syml rdln link unli rena swap save list sync drai forg mkno stat punc allo seek setx getx remx
+const MIXED: [u32; ACTIONS] = [5, 4, 10, 6, 6, 12, 16, 6, 5, 4, 5, 3, 2, 2, 3, 6, 8, 3, 3, 4, 2, 1, 3, 1, 1, 0, 0, 0, 0, 0, 0];
+const DATA: [u32; ACTIONS] = [2, 3, 6, 5, 4, 22, 34, 8, 6, 1, 0, 0, 0, 0, 0, 1, 1, 0, 2, 0, 3, 1, 1, 0, 1, 0, 0, 0, 0, 0, 0];
+const STREAM: [u32; ACTIONS] = [0, 1, 2, 1, 1, 20, 60, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+const NAMES: [u32; ACTIONS] = [6, 3, 14, 2, 8, 3, 5, 1, 1, 4, 10, 7, 4, 2, 6, 10, 16, 8, 4, 5, 1, 1, 4, 3, 0, 0, 0, 0, 0, 0, 0];
+const COMPLETE: [[u32; ACTIONS]; 2] = [
+    [4, 4, 10, 6, 6, 10, 14, 4, 5, 6, 5, 3, 2, 1, 3, 6, 8, 2, 2, 3, 2, 1, 3, 1, 1, 6, 4, 4, 8, 6, 4],
+    [2, 3, 6, 6, 3, 16, 24, 4, 4, 3, 0, 0, 0, 0, 0, 1, 1, 0, 1, 0, 3, 1, 1, 0, 1, 16, 8, 8, 2, 2, 1],
+];
 
 impl Scenario {
     /// The scenario of a seed.
@@ -266,6 +298,7 @@ fn workload(mode: Mode, config: &NodeConfig, rng: &mut Rng) -> Workload {
         Mode::Stream => 2,
         Mode::ManyFiles => 3,
         Mode::Mixed | Mode::Clients => 0,
+        Mode::Complete | Mode::CompleteStorm => rng.below(2) as usize,
         _ => rng.below(4) as usize,
     };
     let clients = match mode {
@@ -284,7 +317,7 @@ fn workload(mode: Mode, config: &NodeConfig, rng: &mut Rng) -> Workload {
             Mode::Stream => rng.range(60, 300),
             _ => rng.range(30, 400),
         },
-        weights: [MIXED, DATA, STREAM, NAMES][kind],
+        weights: if mode.is_complete() { COMPLETE[kind % 2] } else { [MIXED, DATA, STREAM, NAMES][kind] },
         names: if kind == 2 { 2 } else { names },
         dirs_max: rng.range(1, 8) as usize,
         file_bytes_max: match kind {
@@ -297,6 +330,7 @@ fn workload(mode: Mode, config: &NodeConfig, rng: &mut Rng) -> Workload {
         pause_ns_max: *rng.pick(&[1_000, 100_000, 20_000_000]),
         at_home: *rng.pick(&[0, 3, 12, 30]),
         links_at_home: false,
+        is_complete: mode.is_complete(),
     }
 }
 
@@ -313,7 +347,7 @@ fn faults(mode: Mode, rng: &mut Rng) -> Faults {
         Mode::Power => Faults { power_loss_per_mille: *rng.pick(&[500, 1000]), ..crashes },
         Mode::HomeFaults => home,
         Mode::LogFaults => Faults { log_error_per_mille: *rng.pick(&[1, 10, 50]), ..Faults::default() },
-        Mode::Storm => {
+        Mode::Storm | Mode::CompleteStorm => {
             let power_loss_per_mille = *rng.pick(&[0, 500, 1000]);
             Faults {
                 power_loss_per_mille,

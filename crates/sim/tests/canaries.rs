@@ -12,6 +12,7 @@ fn mode_for(canary: Canary) -> Mode {
         Canary::JournalLosesItsEnd => Mode::Kill,
         Canary::SyncLogDoesNothing => Mode::Power,
         Canary::OldFlushComesLate => Mode::Tiny,
+        Canary::PunchIsLeftOut | Canary::XattrsAreLeftOut => Mode::Complete,
         _ => Mode::Mixed,
     }
 }

@@ -8,10 +8,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use forebay_client::{CallPayload, Client, Transport};
-use forebay_core::attr::{Attr, Caller, Kind, SetTime};
+use forebay_core::attr::{Attr, Caller, Kind, SetTime, without_set_id};
 use forebay_core::errno::Errno;
 use forebay_core::id::{Ino, Name};
-use forebay_core::message::{DirEntry, RenameMode, Reply, Request, StatFs};
+use forebay_core::message::{DirEntry, RenameMode, Reply, Request, SeekWhence, StatFs};
+use forebay_core::xattr::{self, Xattr};
 use forebay_fuse::{MountOptions, Mounted};
 use parking_lot::Mutex;
 
@@ -21,6 +22,7 @@ struct Node {
     data: Vec<u8>,
     entries: BTreeMap<Name, Ino>,
     target: Name,
+    xattrs: Vec<Xattr>,
 }
 
 #[derive(Default)]
@@ -55,7 +57,7 @@ impl State {
             mtime_ns: NOW_NS,
             ctime_ns: NOW_NS,
         };
-        self.nodes.insert(ino, Node { attr, data: Vec::new(), entries: BTreeMap::new(), target: Name::new(b"") });
+        self.nodes.insert(ino, Node { attr, data: Vec::new(), entries: BTreeMap::new(), target: Name::new(b""), xattrs: Vec::new() });
         ino
     }
 
@@ -170,8 +172,40 @@ impl State {
                 }
                 Reply::Read { len: (end - start) as u32 }
             }
-            Request::Write { ino, offset, len, append } => {
+            Request::Allocate { ino, offset, len, .. } => {
                 let node = self.node(ino)?;
+                node.data.resize(node.data.len().max((offset + len) as usize), 0);
+                node.attr.size = node.data.len() as u64;
+                Reply::Done
+            }
+            Request::Seek { ino, offset, whence } => match self.node(ino)?.attr.size {
+                size if offset >= size => return Err(Errno::ENXIO),
+                _ if whence == SeekWhence::Data => Reply::Offset { offset },
+                size => Reply::Offset { offset: size },
+            },
+            Request::SetXattr { ino, name, value, mode } => {
+                xattr::set(&mut self.node(ino)?.xattrs, &name, &value, mode)?;
+                Reply::Done
+            }
+            Request::GetXattr { ino, name } => Reply::Xattr { value: xattr::get(&self.node(ino)?.xattrs, &name)?.to_vec() },
+            Request::ListXattr { ino } => {
+                Reply::XattrNames { names: self.node(ino)?.xattrs.iter().map(|xattr| xattr.name.clone()).collect() }
+            }
+            Request::RemoveXattr { ino, name } => {
+                xattr::remove(&mut self.node(ino)?.xattrs, &name)?;
+                Reply::Done
+            }
+            Request::ReadDirPlus { handle, from, max } => {
+                let snapshot = self.snapshots.get(&handle).ok_or(Errno::ESTALE)?.clone();
+                let entries = snapshot.into_iter().skip(from as usize).take(max as usize).map(|entry| {
+                    let attr = self.entry(entry.ino).ok().map(|(_, attr)| attr);
+                    (entry, attr)
+                });
+                Reply::EntriesPlus { entries: entries.collect() }
+            }
+            Request::Write { ino, offset, len, append, drops_set_id } => {
+                let node = self.node(ino)?;
+                node.attr.mode = if drops_set_id { without_set_id(node.attr.mode) } else { node.attr.mode };
                 let at = if append { node.data.len() } else { offset as usize };
                 node.data.resize(node.data.len().max(at + len as usize), 0);
                 if let CallPayload::Write(bytes) = payload {

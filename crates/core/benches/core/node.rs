@@ -95,7 +95,7 @@ impl World {
         let mut written = 0;
         for block in blocks {
             self.pass_time(WRITE_INTERVAL_NS);
-            self.call(Request::Write { ino, offset: block * u64::from(WRITE_BYTES), len: WRITE_BYTES, append: false });
+            self.call(Request::Write { ino, offset: block * u64::from(WRITE_BYTES), len: WRITE_BYTES, append: false, drops_set_id: false });
             for reply in self.replies.drain(..) {
                 assert!(matches!(reply, Reply::Written { len: WRITE_BYTES, .. }), "a write was answered with {reply:?}");
                 written += 1;
@@ -121,7 +121,9 @@ fn answer(effect: Effect) -> Option<Input> {
         Effect::ListHome { token, .. } => done(token, Outcome::Listing(Vec::new())),
         Effect::StatFsHome { token } => done(token, Outcome::StatFs(StatFs::default())),
         Effect::ReadHome { token, len, .. } => done(token, Outcome::Read { len }),
-        Effect::CompareHome { token, .. } => done(token, Outcome::Compared { equal: true }),
+        Effect::CompareHome { token, .. } | Effect::CompareZerosHome { token, .. } => done(token, Outcome::Compared { equal: true }),
+        Effect::XattrsHome { token, .. } => done(token, Outcome::Xattrs(Vec::new())),
+        Effect::SeekHome { token, .. } => done(token, Outcome::Found(None)),
         Effect::StatHome { token, .. } => done(token, Outcome::Stat(HomeAttr { attr: HOME_DIRECTORY, dev: 1, ino: 1 })),
         Effect::ReadLinkHome { .. } => panic!("home has no symlink: {effect:?}"),
         Effect::Reply { .. }

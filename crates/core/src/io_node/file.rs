@@ -4,6 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use super::Ranges;
 use crate::extent::ExtentMap;
 use crate::id::{CallId, Position};
 use crate::time::Time;
@@ -19,6 +20,8 @@ pub struct FileData {
     pub home_end: u64,
     /// Home may have bytes behind `home_valid` that are not zeros: they must be cut off before anything is written behind it.
     pub home_junk: bool,
+    /// Holes that home has yet to be told of: whatever stands there, these are zeros. Nothing of the index stands in them.
+    pub holes: Ranges,
     /// The home file's length was learned: `home_valid` and `home_end` mean something.
     pub home_known: bool,
     /// Counts truncations: a transfer of an older epoch says nothing about bytes behind the cut.
@@ -43,7 +46,7 @@ pub struct FileData {
     pub swapping: BTreeSet<u64>,
 }
 
-/// A range on its way home.
+/// A range on its way home: bytes, or a hole.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Transfer {
     /// The range.
@@ -71,7 +74,7 @@ impl FileData {
     /// Nothing is buffered, nothing under way, and home's file is just as long as it should be: all of it can be learned again.
     pub fn is_idle(&self, size: u64) -> bool {
         let settled = !self.home_known || (!self.home_junk && self.home_valid == size && self.home_end == size);
-        self.extents.is_empty() && self.is_quiet() && self.fetches.is_empty() && settled
+        self.extents.is_empty() && self.holes.is_empty() && self.is_quiet() && self.fetches.is_empty() && settled
     }
 
     /// Nothing of the file is under way at home but fetches.

@@ -4,9 +4,11 @@
 //! the live bytes of each segment, the resident bytes of each chunk and the replacement policy's view of the chunks.
 
 mod file;
+mod ranges;
 mod segments;
 
 pub use file::{Fetch, FileData, Transfer};
+pub use ranges::Ranges;
 pub use segments::{LogRecord, Segment, Segments, Space};
 
 use alloc::boxed::Box;
@@ -88,6 +90,7 @@ impl IoNode {
         self.account(ino, &piece, true);
         let file = self.files.entry(ino).or_default();
         file.extents.insert(piece, &mut removed, &mut refused);
+        file.holes.remove(piece.offset..piece.end());
         self.dirty_bytes = self.dirty_bytes + file.extents.dirty_bytes() - dirty_before;
         for old in removed.drain(..).chain(refused) {
             self.segments.sub_live(old.segment, old.len);

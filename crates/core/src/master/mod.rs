@@ -18,6 +18,7 @@ use crate::errno::Errno;
 use crate::id::{HomePath, Ino, Name, Position};
 use crate::record::{InodeRecord, Record};
 use crate::time::Time;
+use crate::xattr::Xattr;
 
 /// The longest name, bytes.
 pub const NAME_BYTES_MAX: usize = 255;
@@ -38,6 +39,10 @@ pub struct Inode {
     pub attr_home: u64,
     /// A position of the journal that is not before the newest change of attributes.
     pub attr_position: Position,
+    /// Extended attributes in the order of their names, once known.
+    pub xattrs: Option<Vec<Xattr>>,
+    /// Home has other extended attributes.
+    pub xattrs_differ: bool,
     /// A symlink's target, once known.
     pub target: Option<Name>,
     /// Names as the application sees them.
@@ -89,6 +94,17 @@ pub enum Need {
     Attr(Ino),
     /// The target of a symlink of home.
     Target(Ino),
+    /// The extended attributes of an inode of home.
+    Xattrs(Ino),
+}
+
+impl Need {
+    /// The inode that it is about.
+    pub fn ino(self) -> Ino {
+        match self {
+            Need::Dir(ino) | Need::Attr(ino) | Need::Target(ino) | Need::Xattrs(ino) => ino,
+        }
+    }
 }
 
 /// Why a request is not done: it needs something first, or it fails.
@@ -220,8 +236,9 @@ impl Namespace {
     /// Adds a new inode without a name.
     pub(crate) fn insert_new(&mut self, ino: Ino, attr: Attr, target: Option<Name>) {
         let dir = (attr.kind == Kind::Directory).then(|| Dir { loaded: true, ..Dir::default() });
-        self.inodes
-            .insert(ino, Inode { attr, attr_loaded: true, attr_version: 1, target, dir, journaled: true, ..Inode::of_home(attr.kind) });
+        let known =
+            Inode { attr, attr_loaded: true, attr_version: 1, xattrs: Some(Vec::new()), journaled: true, ..Inode::of_home(attr.kind) };
+        self.inodes.insert(ino, Inode { target, dir, ..known });
         self.attr_changed(ino);
         self.next_ino = self.next_ino.max(ino.0 + 1);
     }
@@ -471,6 +488,12 @@ impl Namespace {
         }))
     }
 
+    /// What the journal must say of an inode's extended attributes, if home has others.
+    pub(crate) fn xattrs_record(&self, ino: Ino) -> Option<Record> {
+        let inode = self.inodes.get(&ino).filter(|inode| inode.xattrs_differ)?;
+        Some(Record::Xattrs { ino, xattrs: inode.xattrs.clone()?, time_ns: inode.attr.ctime_ns })
+    }
+
     /// Nothing refers to the inode any more, here or at home.
     pub(crate) fn is_gone(&self, ino: Ino) -> bool {
         ino != Ino::ROOT
@@ -522,6 +545,8 @@ impl Inode {
             attr_version: 0,
             attr_home: 0,
             attr_position: Position(0),
+            xattrs: None,
+            xattrs_differ: false,
             target: None,
             links: BTreeSet::new(),
             home_names: BTreeSet::new(),

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::{Node, Pending, errno_of};
-use crate::attr::{AttrChange, Kind, SetTime};
+use crate::attr::{AttrChange, Kind, SetTime, without_set_id};
 use crate::effect::{Effect, LogPiece, Outcome, Payload};
 use crate::errno::Errno;
 use crate::extent::Piece;
@@ -15,7 +15,7 @@ use crate::message::{Reply, Request};
 use crate::record::{DataRecord, Record};
 
 /// The largest offset of a byte, as Linux has it.
-const FILE_BYTES_MAX: u64 = i64::MAX as u64;
+pub(super) const FILE_BYTES_MAX: u64 = i64::MAX as u64;
 
 /// A write whose bytes are on their way into the log.
 #[derive(Debug)]
@@ -26,6 +26,7 @@ pub(super) struct WriteCall {
     len: u32,
     lsn: Lsn,
     spaces: Vec<Space>,
+    drops_set_id: bool,
 }
 
 impl Node {
@@ -58,7 +59,7 @@ impl Node {
     }
 
     pub(super) fn write(&mut self, call: CallId, request: &Request) -> Result<(), Stop> {
-        let Request::Write { ino, offset, len, append } = *request else { return Err(Errno::EINVAL.into()) };
+        let Request::Write { ino, offset, len, append, drops_set_id } = *request else { return Err(Errno::EINVAL.into()) };
         let size = self.regular_file(ino)?;
         if len > self.config.segment_bytes {
             return Err(Errno::EINVAL.into());
@@ -83,13 +84,13 @@ impl Node {
         let spaces = self.allocate(len);
         self.file(ino).writes.push(offset..end);
         let pieces = log_pieces(&spaces);
-        let token = self.expect(Pending::WriteCall(WriteCall { call, ino, offset, len, lsn, spaces }));
+        let token = self.expect(Pending::WriteCall(WriteCall { call, ino, offset, len, lsn, spaces, drops_set_id }));
         self.emit(Effect::WriteLog { token, payload: Payload::Call(call), pieces });
         Ok(())
     }
 
     pub(super) fn write_done(&mut self, write: WriteCall, result: Result<Outcome, Errno>) {
-        let WriteCall { call, ino, offset, len, lsn, spaces } = write;
+        let WriteCall { call, ino, offset, len, lsn, spaces, drops_set_id } = write;
         let end = offset + u64::from(len);
         if let Some(file) = self.io.files.get_mut(&ino)
             && let Some(at) = file.writes.iter().position(|w| *w == (offset..end))
@@ -107,13 +108,16 @@ impl Node {
                 self.file_writes_changed(ino);
                 if again {
                     // Memory is short: the write goes elsewhere, at the same offset, and the application does not hear of it.
-                    return self.ready.push_back((call, Request::Write { ino, offset, len, append: false }));
+                    return self.ready.push_back((call, Request::Write { ino, offset, len, append: false, drops_set_id }));
                 }
                 return self.fail(call, errno_of(other));
             }
         };
         let time_ns = self.now.as_nanos() as i64;
         let reachable = self.names.inodes.get(&ino).is_some_and(|i| i.is_reachable());
+        if drops_set_id {
+            self.drop_set_id(ino);
+        }
         let mut at = offset;
         let last = spaces.len() - 1;
         for (index, (space, crc)) in spaces.into_iter().zip(sums).enumerate() {
@@ -136,6 +140,17 @@ impl Node {
         self.counters.writes += 1;
         self.counters.written_bytes += u64::from(write.len);
         self.wrote(ino, write.offset..end, reachable);
+    }
+
+    /// Takes a file's set-id bits, if it has any.
+    fn drop_set_id(&mut self, ino: Ino) {
+        let Some(inode) = self.names.inodes.get_mut(&ino) else { return };
+        let mode = without_set_id(inode.attr.mode);
+        if core::mem::replace(&mut inode.attr.mode, mode) != mode {
+            inode.attr_version += 1;
+            self.names.attr_changed(ino);
+            self.record_inode(ino);
+        }
     }
 
     /// A file's bytes and times changed by a write.
@@ -195,6 +210,10 @@ impl Node {
         let time = |set: SetTime| if let SetTime::At(ns) = set { ns } else { now_ns };
         let inode = self.names.inode_mut(ino)?;
         let attr = &mut inode.attr;
+        let takes_set_id = change.drops_set_id && change.size.is_some() || change.uid.is_some() || change.gid.is_some();
+        if takes_set_id && attr.kind != Kind::Directory {
+            attr.mode = without_set_id(attr.mode);
+        }
         attr.mode = change.mode.unwrap_or(attr.mode) & 0o7777;
         attr.uid = change.uid.unwrap_or(attr.uid);
         attr.gid = change.gid.unwrap_or(attr.gid);
@@ -224,6 +243,7 @@ impl Node {
             file.epoch += 1;
             file.home_valid = file.home_valid.min(size);
             file.home_junk |= file.home_end.max(transfers_end) > size;
+            file.holes.remove(size..u64::MAX);
         }
         let now = self.now;
         let file = self.file(ino);
@@ -233,6 +253,9 @@ impl Node {
         }
         if let Some(inode) = self.names.inodes.get_mut(&ino) {
             inode.attr.size = size;
+            if size < old {
+                inode.attr.blocks = inode.attr.blocks.min(inode.attr.blocks_max());
+            }
         }
         self.touch_file(ino);
     }

@@ -89,7 +89,7 @@ impl Node {
             return Some(self.start_cut(ino, home_valid));
         }
         let gathers = !self.home.is_draining();
-        if let Some(look) = self.start_transfers(ino, 0..u64::MAX, gathers) {
+        if let Some(look) = self.start_transfers(ino, 0..u64::MAX, gathers).or_else(|| self.start_punches(ino)) {
             return Some(look);
         }
         let file = self.file(ino);
@@ -257,26 +257,21 @@ impl Node {
     /// Takes the transfer from the file's books; true if nothing was cut off since it began.
     fn end_transfer(&mut self, job: &TransferJob) -> bool {
         let Some(file) = self.io.files.get_mut(&job.ino) else { return false };
-        if let Some(at) = file.transfers.iter().position(|t| t.range == job.range) {
-            file.transfers.swap_remove(at);
-        }
         let current = file.epoch == job.epoch;
         if !current {
             file.home_junk |= job.range.end > file.home_valid;
         }
-        let (first, last) = (self.io.chunk_of(job.ino, job.range.start).index, self.io.chunk_of(job.ino, job.range.end - 1).index);
-        for index in first..=last {
-            self.swapping_done(job.ino, index);
-        }
+        self.end_flight(job.ino, &job.range);
         current
     }
 
     /// After the sync: compare what stands at home.
     pub(super) fn start_compares(&mut self) {
         while self.home.transfers_in_flight < self.config.home_transfers_max {
-            let Some(job) = self.home.synced.pop_front() else { return };
+            let Some(job) = self.home.synced.pop_front() else { break };
             self.start_compare(job);
         }
+        self.start_zero_compares();
     }
 
     fn start_compare(&mut self, job: TransferJob) {
@@ -301,7 +296,9 @@ impl Node {
                 if self.end_transfer(&job) {
                     let file = self.file(ino);
                     file.home_valid = file.home_valid.max(job.range.end);
+                    let dirty_bytes_before = self.io.dirty_bytes;
                     self.io.mark_clean(ino, job.range.clone(), job.lsn);
+                    self.grew_at_home(&job, dirty_bytes_before - self.io.dirty_bytes);
                     self.record(Record::Flushed { ino, offset: job.range.start, len, lsn: job.lsn });
                 }
                 self.trouble_is_over(&Subject::Data(ino));
@@ -319,7 +316,7 @@ impl Node {
     }
 
     /// A file's state changed: it is queued if there is anything left to do.
-    fn look_again(&mut self, ino: Ino) {
+    pub(super) fn look_again(&mut self, ino: Ino) {
         let now = self.now;
         if let Some(file) = self.io.files.get_mut(&ino) {
             file.dirty_since = (file.extents.dirty_bytes() > 0).then_some(now);
@@ -403,6 +400,7 @@ impl Node {
         let inode = &self.names.inodes[&ino];
         let (attr, version) = (inode.attr, inode.attr_version);
         let (is_dir, is_file) = (inode.dir.is_some(), attr.kind == Kind::File);
+        let xattrs = inode.xattrs.clone().filter(|_| inode.xattrs_differ);
         self.io.file_mut(ino).setting_attr = true;
         self.home.enter(ino);
         self.home.changes_in_flight += 1;
@@ -415,6 +413,7 @@ impl Node {
             gid: attr.gid,
             atime_ns: attr.atime_ns,
             mtime_ns: attr.mtime_ns,
+            xattrs,
         };
         self.emit(Effect::ChangeHome { token, change });
     }
@@ -422,6 +421,9 @@ impl Node {
     pub(super) fn set_attr_home_done(&mut self, job: AttrJob, result: Result<Outcome, Errno>) {
         self.home.leave(job.ino);
         self.home.changes_in_flight -= 1;
+        if let (Ok(Outcome::Blocks(blocks)), Ok(inode)) = (&result, self.names.inode_mut(job.ino)) {
+            inode.attr.blocks = *blocks;
+        }
         match result {
             Ok(_) => self.applied(Applied::Attr(job)),
             Err(errno) => {
@@ -442,6 +444,7 @@ impl Node {
             inode.attr_home = version;
             size = inode.attr.size;
             if inode.attr_version == version {
+                inode.xattrs_differ = false;
                 self.names.attr_dirty.remove(&ino);
                 self.record(Record::AttrHome { ino, version });
             }

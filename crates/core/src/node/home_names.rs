@@ -248,7 +248,9 @@ impl Node {
     /// Something of the file is not home yet.
     fn is_unsettled(&self, ino: Ino) -> bool {
         let size = self.names.inodes.get(&ino).map_or(0, |i| i.attr.size);
-        let data = |f: &crate::io_node::FileData| f.extents.dirty_bytes() > 0 || !f.is_quiet() || f.home_junk || f.home_end != size;
+        let data = |f: &crate::io_node::FileData| {
+            f.extents.dirty_bytes() > 0 || !f.holes.is_empty() || !f.is_quiet() || f.home_junk || f.home_end != size
+        };
         self.names.attr_dirty.contains(&ino) || self.io.files.get(&ino).is_some_and(|f| f.home_known && data(f))
     }
 

@@ -9,11 +9,13 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use super::home_data::{AttrJob, CutJob, TransferJob};
+use super::home_holes::PunchJob;
 use super::home_names::{ChangeJob, ChangedSlots};
 use super::{Node, Pending};
 use crate::effect::{Effect, Outcome};
 use crate::errno::Errno;
 use crate::id::{CallId, ChunkId, HomePath, Ino, Name, Position};
+use crate::io_node::FileData;
 use crate::master::{Need, Stop};
 use crate::message::{DrainFailure, DrainStep, Reply};
 use crate::time::Time;
@@ -32,6 +34,7 @@ const FAILURES_MAX: usize = 1000;
 pub(super) enum Applied {
     Transfer(TransferJob),
     Cut(CutJob),
+    Punch(PunchJob),
     Attr(AttrJob),
     Change(ChangeJob),
 }
@@ -71,6 +74,8 @@ pub(super) struct Home {
     pub changes_in_flight: u32,
     /// Transfers that were synced and are to be compared.
     pub synced: VecDeque<TransferJob>,
+    /// Holes that were synced and are to be looked at.
+    pub punched: VecDeque<PunchJob>,
     applied: Vec<Applied>,
     applied_bytes: u64,
     syncing: bool,
@@ -145,11 +150,15 @@ impl Home {
 
     /// Nothing is in flight or waits for a sync.
     pub fn is_quiet(&self) -> bool {
-        self.in_flight == 0 && self.applied.is_empty() && !self.syncing && self.synced.is_empty()
+        self.in_flight == 0 && self.applied.is_empty() && !self.syncing && self.nothing_to_compare()
+    }
+
+    fn nothing_to_compare(&self) -> bool {
+        self.synced.is_empty() && self.punched.is_empty()
     }
 
     fn only_waits_for_sync(&self) -> bool {
-        self.in_flight == 0 && !self.syncing && self.synced.is_empty() && !self.applied.is_empty()
+        self.in_flight == 0 && !self.syncing && self.nothing_to_compare() && !self.applied.is_empty()
     }
 
     /// A file has something to bring home.
@@ -357,7 +366,9 @@ impl Node {
         let mut directories = BTreeSet::new();
         for item in &applied {
             match item {
-                Applied::Transfer(TransferJob { ino, path, .. }) | Applied::Cut(CutJob { ino, path, .. }) => {
+                Applied::Transfer(TransferJob { ino, path, .. })
+                | Applied::Cut(CutJob { ino, path, .. })
+                | Applied::Punch(PunchJob { ino, path, .. }) => {
                     files.insert(*ino, path.clone());
                 }
                 Applied::Attr(job) if job.is_dir => {
@@ -387,6 +398,7 @@ impl Node {
                 match item {
                     // A failed sync may have lost the bytes at home: they are written again.
                     Applied::Transfer(job) => self.transfer_failed(job, DrainStep::Sync, errno),
+                    Applied::Punch(job) => self.punch_failed(job, DrainStep::Sync, errno),
                     other => self.home.applied.push(other),
                 }
             }
@@ -398,6 +410,7 @@ impl Node {
             match item {
                 Applied::Transfer(job) => self.home.synced.push_back(job),
                 Applied::Cut(job) => self.cut_settled(job),
+                Applied::Punch(job) => self.home.punched.push_back(job),
                 Applied::Attr(job) => self.attr_settled(job),
                 Applied::Change(job) => self.change_settled(job),
             }
@@ -424,11 +437,11 @@ impl Node {
     /// A path has come to rest: what waited for that goes on.
     pub(super) fn resume_home_users(&mut self) {
         for need in core::mem::take(&mut self.home.asks_deferred) {
-            let (Need::Dir(ino) | Need::Attr(ino) | Need::Target(ino)) = need;
-            if !self.ask(need, ino) {
+            if !self.ask(need) {
                 self.unpark(need, Err(Errno::ESTALE));
             }
         }
+        self.ready.extend(core::mem::take(&mut self.seeks_deferred));
         self.resume_reads();
     }
 
@@ -500,7 +513,8 @@ impl Node {
         let mut failures = self.troubles(FAILURES_MAX);
         // What has no name any more does not go home.
         let has_name = |ino: &Ino| self.names.inodes.get(ino).is_some_and(|i| i.has_name());
-        let mut left = self.io.files.iter().filter(|(ino, f)| f.extents.dirty_bytes() > 0 && has_name(ino));
+        let is_left = |f: &FileData| f.extents.dirty_bytes() > 0 || !f.holes.is_empty();
+        let mut left = self.io.files.iter().filter(|(ino, f)| is_left(f) && has_name(ino));
         let file = left.next().map(|(ino, _)| *ino);
         // A file that is open without a name waits at home for its last close.
         let orphan = |ino: Ino| self.names.inodes.get(&ino).is_some_and(|i| i.is_orphan());

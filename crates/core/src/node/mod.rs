@@ -9,13 +9,16 @@
 
 mod data_calls;
 mod home_data;
+mod home_holes;
 mod home_names;
 mod home_settle;
 mod journal;
 mod name_calls;
+mod range_calls;
 mod read_calls;
 mod room;
 mod snapshot;
+mod xattr_calls;
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -27,7 +30,7 @@ use crate::id::{CallId, Ino, Position, Token};
 use crate::io_node::IoNode;
 use crate::machine::Machine;
 use crate::master::{Namespace, Need, Stop};
-use crate::message::{Counters, DirEntry, Reply, Request, Status};
+use crate::message::{Counters, DirEntry, Reply, Request, StatFs, Status};
 use crate::time::Time;
 
 use home_names::ChangedSlots;
@@ -98,7 +101,11 @@ enum Pending {
     List { ino: Ino },
     Stat { ino: Ino },
     Target { ino: Ino },
+    Xattrs { ino: Ino },
     StatFs { call: CallId },
+    Seek(range_calls::SeekCall),
+    Punch(home_holes::PunchJob),
+    CompareZeros(home_holes::PunchJob),
     Transfer(home_data::TransferJob),
     Compare(home_data::TransferJob),
     Cut(home_data::CutJob),
@@ -136,6 +143,10 @@ pub struct Node {
     /// Fetched bytes that wait for room to be kept.
     keep_waiters: VecDeque<(Ino, u64)>,
     fetches_in_flight: u32,
+    /// Requests that ask home for something and wait for its paths to come to rest.
+    seeks_deferred: Vec<(CallId, Request)>,
+    /// Whether home has extended attributes, once it was asked.
+    home_xattrs: Option<bool>,
     dir_handles: BTreeMap<u64, (Ino, Vec<DirEntry>)>,
     counters: Counters,
 }
@@ -168,6 +179,8 @@ impl Node {
             reads: BTreeMap::new(),
             keep_waiters: VecDeque::new(),
             fetches_in_flight: 0,
+            seeks_deferred: Vec::new(),
+            home_xattrs: None,
             dir_handles: BTreeMap::new(),
             counters: Counters::default(),
             config,
@@ -260,6 +273,11 @@ impl Node {
             Request::Write { .. } => self.write(call, request),
             Request::Sync { ino } => self.sync_call(call, *ino),
             Request::SetAttr { ino, change } => self.set_attr(call, *ino, *change, request),
+            Request::Allocate { .. } => self.allocate_range(call, request),
+            Request::Seek { ino, offset, whence } => self.seek(call, *ino, *offset, *whence, request),
+            Request::SetXattr { .. } | Request::GetXattr { .. } | Request::ListXattr { .. } | Request::RemoveXattr { .. } => {
+                self.xattr_call(call, request)
+            }
             Request::Drain => self.start_drain(call),
             Request::Status => {
                 let status = self.status();
@@ -277,17 +295,26 @@ impl Node {
 
     /// Puts a request aside until what it needs is there, and asks for that.
     fn park(&mut self, need: Need, call: CallId, request: Request) {
-        let (ino, asked) = match need {
-            Need::Dir(ino) | Need::Attr(ino) | Need::Target(ino) => (ino, self.parked.contains_key(&need)),
-        };
+        let asked = self.parked.contains_key(&need);
         self.parked.entry(need).or_default().push((call, request));
-        if !asked && !self.ask(need, ino) {
+        if !asked && !self.ask(need) {
             self.unpark(need, Err(Errno::ESTALE));
         }
     }
 
+    /// Asks home for something that will be needed soon.
+    fn expect_need(&mut self, need: Need) {
+        if !self.parked.contains_key(&need) {
+            self.parked.entry(need).or_default();
+            if !self.ask(need) {
+                self.parked.remove(&need);
+            }
+        }
+    }
+
     /// Asks home for something. Waits while the path is in motion.
-    fn ask(&mut self, need: Need, ino: Ino) -> bool {
+    fn ask(&mut self, need: Need) -> bool {
+        let ino = need.ino();
         // A listing beside a change of the directory would be of before it, and be taken for one of after.
         let entries_move = matches!(need, Need::Dir(_)) && !self.names.are_entries_at_rest(ino);
         if entries_move || !self.is_path_at_rest(ino) {
@@ -300,6 +327,7 @@ impl Node {
             Need::Dir(_) => Effect::ListHome { token: self.expect(Pending::List { ino }), path },
             Need::Attr(_) => Effect::StatHome { token: self.expect(Pending::Stat { ino }), path },
             Need::Target(_) => Effect::ReadLinkHome { token: self.expect(Pending::Target { ino }), path },
+            Need::Xattrs(_) => Effect::XattrsHome { token: self.expect(Pending::Xattrs { ino }), path },
         };
         self.emit(effect);
         true
@@ -332,10 +360,11 @@ impl Node {
             Pending::List { ino } => self.list_done(ino, result),
             Pending::Stat { ino } => self.stat_done(ino, result),
             Pending::Target { ino } => self.target_done(ino, result),
-            Pending::StatFs { call } => match result {
-                Ok(Outcome::StatFs(stat)) => self.reply(call, Reply::StatFs { stat }),
-                other => self.fail(call, errno_of(other)),
-            },
+            Pending::Xattrs { ino } => self.xattrs_done(ino, result),
+            Pending::StatFs { call } => self.stat_fs_done(call, result),
+            Pending::Seek(seek) => self.seek_done(seek, result),
+            Pending::Punch(job) => self.punch_done(job, result),
+            Pending::CompareZeros(job) => self.compare_zeros_done(job, result),
             Pending::Transfer(job) => self.transfer_done(job, result),
             Pending::Compare(job) => self.compare_done(job, result),
             Pending::Cut(job) => self.cut_done(job, result),
@@ -383,6 +412,18 @@ impl Node {
             other => Err(errno_of(other)),
         };
         self.unpark(Need::Target(ino), outcome);
+    }
+
+    /// What home has, less what the buffer will bring there.
+    fn stat_fs_done(&mut self, call: CallId, result: Result<Outcome, Errno>) {
+        match result {
+            Ok(Outcome::StatFs(stat)) => {
+                let free_bytes = stat.free_bytes.saturating_sub(self.io.dirty_bytes);
+                let available_bytes = stat.available_bytes.saturating_sub(self.io.dirty_bytes);
+                self.reply(call, Reply::StatFs { stat: StatFs { free_bytes, available_bytes, ..stat } });
+            }
+            other => self.fail(call, errno_of(other)),
+        }
     }
 
     /// Looks for everything that can now go on, until nothing more can.
@@ -445,8 +486,12 @@ fn changes_state(request: &Request) -> bool {
             | Open { .. }
             | Release { .. }
             | Read { .. }
+            | Seek { .. }
+            | GetXattr { .. }
+            | ListXattr { .. }
             | OpenDir { .. }
             | ReadDir { .. }
+            | ReadDirPlus { .. }
             | ReleaseDir { .. }
             | StatFs
             | Drain

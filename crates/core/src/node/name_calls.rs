@@ -21,6 +21,7 @@ impl Node {
             Request::Release { ino } => self.release(*ino),
             Request::OpenDir { ino } => self.open_dir(*ino)?,
             Request::ReadDir { handle, from, max } => self.read_dir(*handle, *from, *max)?,
+            Request::ReadDirPlus { handle, from, max } => self.read_dir_plus(*handle, *from, *max)?,
             Request::ReleaseDir { handle } => {
                 self.dir_handles.remove(handle);
                 Reply::Done
@@ -61,15 +62,8 @@ impl Node {
         let inode = self.names.loaded(ino)?;
         let mut attr = inode.attr;
         if attr.kind == Kind::File {
-            // What stands only in the buffer is counted by its bytes, what stands at home by its length: sparse files stay sparse.
-            let file = self.io.files.get(&ino).filter(|f| f.home_known);
-            attr.blocks = match file {
-                Some(file) => {
-                    let home = if inode.home_names.is_empty() { 0 } else { file.home_valid.min(attr.size).div_ceil(512).min(attr.blocks) };
-                    home.max(file.extents.bytes().div_ceil(512)).min(attr.size.div_ceil(4096) * 8)
-                }
-                None => attr.blocks,
-            };
+            // What home has, and what it will get. A program may take a file without blocks for a hole.
+            attr.grew_at_home(self.io.files.get(&ino).map_or(0, |file| file.extents.dirty_bytes()));
         }
         Ok(attr)
     }
@@ -144,6 +138,29 @@ impl Node {
         let from = entries.len().min(usize::try_from(from).unwrap_or(usize::MAX));
         let to = entries.len().min(from.saturating_add(max as usize));
         Ok(Reply::Entries { entries: entries[from..to].to_vec() })
+    }
+
+    fn read_dir_plus(&mut self, handle: u64, from: u64, max: u32) -> Result<Reply, Stop> {
+        let Reply::Entries { entries } = self.read_dir(handle, from, max)? else { return Err(Errno::EINVAL.into()) };
+        let (parent, _) = self.dir_handles[&handle];
+        let mut with_attr = Vec::with_capacity(entries.len());
+        for entry in entries {
+            // An entry of the snapshot may be gone, or another one by now.
+            let is_there = self.names.slot(parent, &entry.name).current == Some(entry.ino);
+            let attr = match self.attr_of(entry.ino) {
+                Ok(attr) if is_there => Some(attr),
+                Err(Stop::Need(need)) if is_there => {
+                    self.expect_need(need);
+                    None
+                }
+                _ => None,
+            };
+            if attr.is_some() {
+                self.names.inode_mut(entry.ino)?.lookups += 1;
+            }
+            with_attr.push((entry, attr));
+        }
+        Ok(Reply::EntriesPlus { entries: with_attr })
     }
 
     fn dir_entries(&self, ino: Ino) -> Result<Vec<DirEntry>, Stop> {
@@ -335,6 +352,7 @@ impl Node {
             self.swapping_ends(ino);
             if let Some(file) = self.io.files.get_mut(&ino) {
                 file.spoil_fetches(&(0..u64::MAX));
+                file.holes = Default::default();
                 file.epoch += 1;
                 file.dirty_since = None;
             }

@@ -72,7 +72,8 @@ impl Node {
     fn home_gaps(&self, ino: Ino, range: &Range<u64>, home_valid: u64) -> Vec<Range<u64>> {
         let range = range.start.min(home_valid)..range.end.min(home_valid);
         match self.io.files.get(&ino) {
-            Some(file) if !range.is_empty() => file.extents.gaps(range).collect(),
+            Some(file) if !range.is_empty() && file.holes.is_empty() => file.extents.gaps(range).collect(),
+            Some(file) if !range.is_empty() => file.extents.gaps(range).flat_map(|gap| file.holes.gaps(gap)).collect(),
             _ => Vec::new(),
         }
     }

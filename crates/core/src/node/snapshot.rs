@@ -20,7 +20,9 @@ impl Node {
         }
         self.push_inodes(&needed, &mut records);
         self.push_entries(&mut records);
+        self.push_holes(&mut records);
         self.push_data(&mut records);
+        records.extend(needed.iter().filter_map(|ino| self.names.xattrs_record(*ino)));
         // Names and bytes above have touched link counts and times: say again what they are.
         self.push_inodes(&needed, &mut records);
         for ino in &needed {
@@ -45,7 +47,7 @@ impl Node {
         }
         for (ino, file) in &self.io.files {
             let size = self.names.inodes.get(ino).map_or(0, |i| i.attr.size);
-            let unsettled = file.home_known && (file.home_junk || file.home_end != size || file.cutting);
+            let unsettled = file.home_known && (file.home_junk || file.home_end != size || file.cutting || !file.holes.is_empty());
             if unsettled || file.extents.dirty_bytes() > 0 || !file.is_quiet() {
                 wanted.push(*ino);
             }
@@ -89,6 +91,18 @@ impl Node {
             if slot.current.is_some() {
                 records.push(Record::Entry { parent: *parent, name: name.clone(), ino: slot.current, time_ns });
             }
+        }
+    }
+
+    fn push_holes(&self, records: &mut Vec<Record>) {
+        let time_ns = self.now.as_nanos() as i64;
+        for (ino, file) in &self.io.files {
+            let size = self.names.inodes.get(ino).map_or(0, |i| i.attr.size);
+            let record = |hole: core::ops::Range<u64>| {
+                let (offset, len) = (hole.start, hole.end - hole.start);
+                Record::Hole { ino: *ino, offset, len, size, time_ns }
+            };
+            records.extend(file.holes.iter().map(record));
         }
     }
 

@@ -424,6 +424,9 @@ fn token_of(effect: &Effect) -> Option<Token> {
         | Effect::StatHome { token, .. }
         | Effect::ReadLinkHome { token, .. }
         | Effect::StatFsHome { token }
+        | Effect::XattrsHome { token, .. }
+        | Effect::SeekHome { token, .. }
+        | Effect::CompareZerosHome { token, .. }
         | Effect::WriteHome { token, .. }
         | Effect::CompareHome { token, .. }
         | Effect::SyncHome { token, .. }

@@ -26,9 +26,12 @@ impl Lane {
             | Effect::StatHome { .. }
             | Effect::ReadLinkHome { .. }
             | Effect::StatFsHome { .. }
+            | Effect::XattrsHome { .. }
+            | Effect::SeekHome { .. }
             | Effect::ReadHome { .. } => Lane::Foreground,
             Effect::WriteHome { .. }
             | Effect::CompareHome { .. }
+            | Effect::CompareZerosHome { .. }
             | Effect::SyncHome { .. }
             | Effect::ChangeHome { .. }
             | Effect::ForgetHome { .. } => Lane::Background,

@@ -260,7 +260,7 @@ fn start(world: &Arc<ToyWorld>, journal: &ToyJournal, recorder: Option<Recorder>
 }
 
 fn write(driver: &Driver<Toy>, offset: u64, bytes: &[u8]) -> Reply {
-    let request = Request::Write { ino: Ino(1), offset, len: bytes.len() as u32, append: false };
+    let request = Request::Write { ino: Ino(1), offset, len: bytes.len() as u32, append: false, drops_set_id: false };
     driver.call(request, CallPayload::Write(bytes))
 }
 
@@ -338,7 +338,7 @@ fn a_caller_hears_that_it_waits_for_others_before_it_does_and_only_then() {
         told.fetch_add(1, Ordering::SeqCst);
     };
     // Done by the caller's own thread.
-    let request = Request::Write { ino: Ino(1), offset: 0, len: 4, append: false };
+    let request = Request::Write { ino: Ino(1), offset: 0, len: 4, append: false, drops_set_id: false };
     assert_eq!(driver.call_telling(request, CallPayload::Write(b"here"), &tell), Reply::Written { offset: 0, len: 4 });
     assert_eq!(told.load(Ordering::SeqCst), 0);
     world.stall(true);
@@ -387,7 +387,7 @@ fn timeouts_come_and_bad_payloads_are_refused() {
             assert_eq!(waiter.join().unwrap(), Reply::StatFs { stat: StatFs::default() });
         }
     });
-    let wrong = Request::Write { ino: Ino(1), offset: 0, len: 5, append: false };
+    let wrong = Request::Write { ino: Ino(1), offset: 0, len: 5, append: false, drops_set_id: false };
     assert_eq!(driver.call(wrong.clone(), CallPayload::Write(b"four")), Reply::Error { errno: Errno::EINVAL });
     assert_eq!(driver.call(wrong, CallPayload::None), Reply::Error { errno: Errno::EINVAL });
 }

@@ -95,6 +95,9 @@ pub fn token_of(effect: &Effect) -> Option<Token> {
         | ReadHome { token, .. }
         | WriteHome { token, .. }
         | CompareHome { token, .. }
+        | CompareZerosHome { token, .. }
+        | XattrsHome { token, .. }
+        | SeekHome { token, .. }
         | SyncHome { token, .. }
         | ChangeHome { token, .. } => Some(*token),
         Reply { .. } | ZeroPayload { .. } | CopyPayload { .. } | DropOldJournals | DropFetch { .. } | ForgetHome { .. } => None,

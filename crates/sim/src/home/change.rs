@@ -63,6 +63,7 @@ impl Home {
             }
             HomeChange::Rename { from, to, again } => self.rename(from, to, *again, now),
             HomeChange::Truncate { .. } => self.truncate(change, now),
+            HomeChange::Punch { .. } => self.punch(change, now),
             HomeChange::SetAttr { .. } => self.set_attr(change),
         }
     }
@@ -151,11 +152,14 @@ impl Home {
     }
 
     fn set_attr(&mut self, change: &HomeChange) -> Result<(), Errno> {
-        let HomeChange::SetAttr { path, kind, mode, uid, gid, atime_ns, mtime_ns } = change else { return Err(Errno::EINVAL) };
+        let HomeChange::SetAttr { path, kind, mode, uid, gid, atime_ns, mtime_ns, xattrs } = change else { return Err(Errno::EINVAL) };
         let ino = self.names.resolve(path.as_bytes())?;
         let inode = self.inodes.get_mut(&ino).expect("a name has an inode");
         if inode.kind != *kind {
             return Err(Errno::ESTALE);
+        }
+        if let Some(xattrs) = xattrs {
+            inode.xattrs = xattrs.iter().map(|xattr| (xattr.name.clone(), xattr.value.clone())).collect();
         }
         let mode = if *kind == Kind::Symlink { 0o777 } else { *mode };
         inode.meta = HomeMeta { mode, uid: *uid, gid: *gid, atime_ns: *atime_ns, mtime_ns: *mtime_ns };

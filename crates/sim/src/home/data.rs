@@ -3,6 +3,7 @@
 use forebay_core::effect::HomeChange;
 use forebay_core::errno::Errno;
 use forebay_core::id::{HomePath, Ino};
+use forebay_core::message::SeekWhence;
 use forebay_core::time::Time;
 
 use super::names::{HomeIno, take_with_dependencies};
@@ -58,6 +59,35 @@ impl Home {
         Ok(equal)
     }
 
+    /// Whether a range holds zeros. Says so to the books only if it does.
+    ///
+    /// # Errors
+    /// As open(2).
+    pub fn compare_zeros(&mut self, path: &HomePath, offset: u64, len: u64) -> Result<bool, Errno> {
+        let file = self.file(path)?;
+        let inode = self.inodes.get_mut(&file).expect("an open file is there");
+        let end = (offset + len).min(inode.size);
+        let equal = inode.bytes.find(offset, end, false).is_none();
+        if equal {
+            inode.uncompared.remove(offset, end);
+        }
+        Ok(equal)
+    }
+
+    /// The next data or hole.
+    ///
+    /// # Errors
+    /// As open(2).
+    pub fn seek(&mut self, path: &HomePath, offset: u64, whence: SeekWhence) -> Result<Option<u64>, Errno> {
+        let file = self.file(path)?;
+        let inode = &self.inodes[&file];
+        if offset >= inode.size {
+            return Ok(None);
+        }
+        let found = inode.bytes.find(offset, inode.size, whence == SeekWhence::Hole);
+        Ok(if whence == SeekWhence::Hole { Some(found.unwrap_or(inode.size)) } else { found })
+    }
+
     /// Turns one bit of a file's range around behind the machine's back.
     pub fn flip_bit(&mut self, path: &HomePath, offset: u64, len: u64) {
         let at = offset + self.rng.below(len);
@@ -96,12 +126,12 @@ impl Home {
                 self.durable.apply(&op);
             }
             let inode = self.inodes.get_mut(&dir).expect("a directory is there");
-            inode.meta_durable = inode.meta;
+            (inode.meta_durable, inode.xattrs_durable) = (inode.meta, inode.xattrs.clone());
             // What cannot be opened for a sync of its own lasts with its directory.
             for entry in entries {
                 let inode = self.inodes.get_mut(&entry).expect("an entry is there");
                 if !matches!(inode.kind, Kind::File | Kind::Directory) {
-                    inode.meta_durable = inode.meta;
+                    (inode.meta_durable, inode.xattrs_durable) = (inode.meta, inode.xattrs.clone());
                 }
             }
         }
@@ -127,6 +157,19 @@ impl Home {
         Ok(())
     }
 
+    pub(super) fn punch(&mut self, change: &HomeChange, now: Time) -> Result<(), Errno> {
+        let HomeChange::Punch { path, offset, len, .. } = change else { return Err(Errno::EINVAL) };
+        let file = self.file(path)?;
+        let inode = self.inodes.get_mut(&file).expect("an open file is there");
+        let end = (offset + len).min(inode.size);
+        inode.bytes.zero(*offset, end);
+        inode.meta.mtime_ns = now.as_nanos() as i64;
+        inode.unsynced.insert(*offset, end);
+        inode.uncompared.insert(*offset, end);
+        inode.poisoned.remove(*offset, end);
+        Ok(())
+    }
+
     pub(super) fn cut(&mut self, file: HomeIno, size: u64, now: Time) {
         let inode = self.inodes.get_mut(&file).expect("a file is there");
         inode.bytes.truncate(size);
@@ -147,7 +190,7 @@ impl HomeInode {
         }
         self.bytes_durable = bytes;
         self.size_durable = self.size;
-        self.meta_durable = self.meta;
+        (self.meta_durable, self.xattrs_durable) = (self.meta, self.xattrs.clone());
         self.unsynced = Default::default();
     }
 }

@@ -11,6 +11,7 @@ use forebay_core::effect::{HomeAttr, HomeEntry};
 use forebay_core::errno::Errno;
 use forebay_core::id::{HomePath, Name};
 use forebay_core::time::Time;
+use forebay_core::xattr::Xattr;
 
 use crate::bytes::Bytes;
 use crate::ranges::Ranges;
@@ -47,6 +48,9 @@ pub struct HomeInode {
     pub size: u64,
     bytes_durable: Bytes,
     size_durable: u64,
+    /// Extended attributes.
+    pub xattrs: BTreeMap<Name, Vec<u8>>,
+    xattrs_durable: BTreeMap<Name, Vec<u8>>,
     /// A symlink's target.
     pub target: Option<Name>,
     /// A device node's number.
@@ -158,6 +162,25 @@ impl Home {
         self.inodes[&ino].target.clone().ok_or(Errno::EINVAL)
     }
 
+    /// Gives a file or directory an extended attribute, before the run.
+    pub fn give_xattr(&mut self, path: &HomePath, name: Name, value: &[u8]) {
+        let Ok(ino) = self.names.resolve(path.as_bytes()) else { return };
+        let inode = self.inodes.get_mut(&ino).expect("a name has an inode");
+        if matches!(inode.kind, Kind::File | Kind::Directory) {
+            inode.xattrs.insert(name, value.to_vec());
+        }
+    }
+
+    /// Extended attributes.
+    ///
+    /// # Errors
+    /// As lgetxattr(2).
+    pub fn xattrs(&self, path: &HomePath) -> Result<Vec<Xattr>, Errno> {
+        let ino = self.names.resolve(path.as_bytes())?;
+        let xattrs = self.inodes[&ino].xattrs.iter();
+        Ok(xattrs.map(|(name, value)| Xattr { name: name.clone(), value: value.clone() }).collect())
+    }
+
     /// The file of a path.
     fn file(&self, path: &HomePath) -> Result<HomeIno, Errno> {
         let found = self.names.resolve(path.as_bytes())?;
@@ -209,6 +232,9 @@ impl Home {
             }
             if inode.size != inode.size_durable && inode.kind == Kind::File {
                 reasons.push(format!("{path}: the size {} is not durable ({})", inode.size, inode.size_durable));
+            }
+            if inode.xattrs != inode.xattrs_durable {
+                reasons.push(format!("{path}: the extended attributes are not durable"));
             }
             if inode.meta != inode.meta_durable {
                 reasons.push(format!("{path}: the attributes {:?} are not durable ({:?})", inode.meta, inode.meta_durable));
@@ -291,6 +317,8 @@ impl HomeInode {
             size: 0,
             bytes_durable: Bytes::default(),
             size_durable: 0,
+            xattrs: BTreeMap::new(),
+            xattrs_durable: BTreeMap::new(),
             target: None,
             rdev: 0,
             unsynced: Ranges::default(),
@@ -303,6 +331,7 @@ impl HomeInode {
         self.bytes_durable = self.bytes.clone();
         self.size_durable = self.size;
         self.meta_durable = self.meta;
+        self.xattrs_durable = self.xattrs.clone();
         self.unsynced = Ranges::default();
         self.poisoned = Ranges::default();
         self.uncompared = Ranges::default();
@@ -323,6 +352,9 @@ impl HomeInode {
         }
         bytes.truncate(size.min(self.size.max(self.size_durable)));
         let meta = if rng.chance(500) { self.meta } else { self.meta_durable };
+        if self.xattrs != self.xattrs_durable && rng.chance(500) {
+            self.xattrs = self.xattrs_durable.clone();
+        }
         (self.bytes, self.size, self.meta) = (bytes, size, meta);
         self.settle();
     }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use forebay_core::attr::{Attr, Kind};
 use forebay_core::errno::Errno;
 use forebay_core::id::{Ino, Name};
-use forebay_core::message::{DirEntry, Reply};
+use forebay_core::message::{DirEntry, Reply, SeekWhence};
 
 use super::apply::Expected;
 use super::state::{DirHandle, Inode, ModelIno, State, TimeSpan};
@@ -35,6 +35,9 @@ impl State {
                 self.accept_read(*ino, inode, *offset, *len, &payload[..*got as usize])
             }
             (Expected::Written { offset, len, .. }, Reply::Written { offset: at, len: taken }) if offset == at && len == taken => Ok(()),
+            (Expected::Found { inode, offset, whence }, reply) => check_found(inode, *offset, *whence, reply),
+            (Expected::Xattr(expected), Reply::Xattr { value }) if expected == value => Ok(()),
+            (Expected::XattrNames(expected), Reply::XattrNames { names }) if expected == names => Ok(()),
             (Expected::DirOpened(dir), Reply::DirOpened { handle }) => {
                 self.handles.insert(*handle, DirHandle { dir: *dir, left: BTreeMap::new() });
                 Ok(())
@@ -166,6 +169,24 @@ pub fn check_read_of_any(versions: &[Rc<Inode>], offset: u64, len: u32, bytes: &
         }
     }
     Ok(())
+}
+
+/// A search for data or a hole: nothing but zeros may be passed over, and a hole holds zeros.
+fn check_found(inode: &Inode, offset: u64, whence: SeekWhence, reply: &Reply) -> Result<(), String> {
+    let data = inode.file().ok_or("a search in what is not a file succeeded")?;
+    if data.size != data.size_max || !data.is_settled() {
+        return Ok(());
+    }
+    let size = data.size;
+    let is_right = match (whence, reply) {
+        (_, Reply::Error { errno: Errno::ENXIO }) if offset >= size => true,
+        (_, _) if offset >= size => false,
+        (SeekWhence::Data, Reply::Error { errno: Errno::ENXIO }) => data.bytes.find(offset, size, false).is_none(),
+        (SeekWhence::Data, Reply::Offset { offset: at }) => (offset..size).contains(at) && data.bytes.find(offset, *at, false).is_none(),
+        (SeekWhence::Hole, Reply::Offset { offset: at }) => (offset..size).contains(at) && data.bytes.slice(*at, 1) == [0] || *at == size,
+        _ => false,
+    };
+    if is_right { Ok(()) } else { Err(format!("a search for {whence:?} from {offset} in a file of {size} bytes gave {reply:?}")) }
 }
 
 /// Attributes against the model's inode.

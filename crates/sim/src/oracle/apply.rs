@@ -6,7 +6,8 @@ use std::rc::Rc;
 use forebay_core::attr::{AttrChange, Caller, Kind, SetTime};
 use forebay_core::errno::Errno;
 use forebay_core::id::{Ino, Name};
-use forebay_core::message::{RenameMode, Request};
+use forebay_core::message::{AllocateMode, RenameMode, Request, SeekWhence};
+use forebay_core::xattr::SetMode;
 
 use super::state::{Body, FileData, Inode, ModelIno, State, TimeSpan, are_alike, have_same_shape, merge_times};
 
@@ -30,6 +31,13 @@ pub enum Expected {
     /// A write was taken; the file as it was before.
     #[allow(missing_docs)] // As in the answer.
     Written { offset: u64, len: u32, before: Rc<Inode> },
+    /// The next data or hole of the inode as it was.
+    #[allow(missing_docs)] // As in the request.
+    Found { inode: Rc<Inode>, offset: u64, whence: SeekWhence },
+    /// The value of an extended attribute.
+    Xattr(Vec<u8>),
+    /// The names of all extended attributes.
+    XattrNames(Vec<Name>),
     /// A directory was opened.
     DirOpened(ModelIno),
     /// Entries of the directory as it was.
@@ -48,9 +56,11 @@ pub enum Expected {
 impl Expected {
     fn inode(&self) -> Option<&Rc<Inode>> {
         match self {
-            Expected::Entry(_, inode) | Expected::Attr(_, inode) | Expected::Read { inode, .. } | Expected::Entries { inode, .. } => {
-                Some(inode)
-            }
+            Expected::Entry(_, inode)
+            | Expected::Attr(_, inode)
+            | Expected::Read { inode, .. }
+            | Expected::Entries { inode, .. }
+            | Expected::Found { inode, .. } => Some(inode),
             Expected::DoneOrGone(expected) => expected.inode(),
             _ => None,
         }
@@ -58,9 +68,11 @@ impl Expected {
 
     fn inode_mut(&mut self) -> Option<&mut Rc<Inode>> {
         match self {
-            Expected::Entry(_, inode) | Expected::Attr(_, inode) | Expected::Read { inode, .. } | Expected::Entries { inode, .. } => {
-                Some(inode)
-            }
+            Expected::Entry(_, inode)
+            | Expected::Attr(_, inode)
+            | Expected::Read { inode, .. }
+            | Expected::Entries { inode, .. }
+            | Expected::Found { inode, .. } => Some(inode),
             Expected::DoneOrGone(expected) => expected.inode_mut(),
             _ => None,
         }
@@ -74,7 +86,8 @@ impl Expected {
             }
             // The same request of the same call: only the inode can differ.
             (Expected::Read { ino: a_ino, inode: a, .. }, Expected::Read { ino: b_ino, inode: b, .. }) => a_ino == b_ino && are_alike(a, b),
-            (Expected::Entries { inode: a, .. }, Expected::Entries { inode: b, .. }) => are_alike(a, b),
+            (Expected::Entries { inode: a, .. }, Expected::Entries { inode: b, .. })
+            | (Expected::Found { inode: a, .. }, Expected::Found { inode: b, .. }) => are_alike(a, b),
             (Expected::Written { offset: a_offset, len: a_len, .. }, Expected::Written { offset: b_offset, len: b_len, .. }) => {
                 (a_offset, a_len) == (b_offset, b_len)
             }
@@ -123,6 +136,7 @@ impl From<Errno> for Expected {
         Expected::Error(match errno {
             Errno::ENOENT => &[Errno::ENOENT, Errno::ESTALE],
             Errno::ENOTDIR => &[Errno::ENOTDIR],
+            Errno::ENODATA => &[Errno::ENODATA],
             Errno::EEXIST => &[Errno::EEXIST],
             Errno::EISDIR => &[Errno::EISDIR],
             Errno::EINVAL => &[Errno::EINVAL],
@@ -146,13 +160,23 @@ impl State {
             Err(Errno::ENOENT) if call.names_too_long() => Expected::Error(&[Errno::ENOENT, Errno::ESTALE, Errno::ENAMETOOLONG]),
             outcome => outcome.unwrap_or_else(Expected::from),
         };
+        if gone && call.is_about_xattrs() {
+            // Home may have taken them along with the name.
+            return Expected::Anything;
+        }
         if gone { Expected::DoneOrGone(Box::new(expected)) } else { expected }
     }
 
     /// Whether the request is about an inode that has no name and is no open file, but known to someone still.
     fn is_about_what_is_gone(&self, call: &Call) -> bool {
-        let (Request::GetAttr { ino } | Request::SetAttr { ino, .. } | Request::ReadLink { ino } | Request::OpenDir { ino }) =
-            &call.request
+        let (Request::GetAttr { ino }
+        | Request::SetAttr { ino, .. }
+        | Request::ReadLink { ino }
+        | Request::OpenDir { ino }
+        | Request::SetXattr { ino, .. }
+        | Request::GetXattr { ino, .. }
+        | Request::ListXattr { ino }
+        | Request::RemoveXattr { ino, .. }) = &call.request
         else {
             return false;
         };
@@ -163,8 +187,8 @@ impl State {
     fn try_apply(&mut self, call: &Call) -> Outcome {
         match &call.request {
             Request::Lookup { parent, name } => {
-                let dir = self.dir(*parent)?;
                 check_name(name)?;
+                let dir = self.dir(*parent)?;
                 let ino = self.child(dir, name).ok_or(Errno::ENOENT)?;
                 Ok(Expected::Entry(ino, self.inode(ino).clone()))
             }
@@ -214,7 +238,7 @@ impl State {
                 let inode = self.inode(ino).clone();
                 Ok(Expected::Read { ino, inode, offset: *offset, len: *len })
             }
-            Request::Write { ino, offset, len, append } => {
+            Request::Write { ino, offset, len, append, drops_set_id } => {
                 let ino = self.resolve(*ino)?;
                 let before = Rc::clone(self.inode(ino));
                 let offset = if *append { self.file_mut(ino).size } else { *offset };
@@ -222,6 +246,7 @@ impl State {
                 if *len > 0 {
                     let inode = self.inode_mut(ino);
                     inode.mtime = call.time_after(&inode.mtime);
+                    inode.drop_set_id(*drops_set_id);
                 }
                 Ok(Expected::Written { offset, len: *len, before })
             }
@@ -239,8 +264,70 @@ impl State {
                 self.collect();
                 Ok(Expected::Done)
             }
+            Request::Allocate { ino, offset, len, mode, drops_set_id } => {
+                self.apply_allocate(call, *ino, *offset..offset + len, *mode, *drops_set_id)
+            }
+            Request::Seek { ino, offset, whence } => {
+                let inode = self.inode(self.resolve(*ino)?).clone();
+                Ok(Expected::Found { inode, offset: *offset, whence: *whence })
+            }
+            Request::SetXattr { .. } | Request::GetXattr { .. } | Request::ListXattr { .. } | Request::RemoveXattr { .. } => {
+                self.apply_xattr(&call.request)
+            }
+            // The clients do not ask it: each entry would be a reference.
+            Request::ReadDirPlus { .. } => Ok(Expected::Impossible),
             Request::Forget { .. } | Request::Sync { .. } => Ok(Expected::Done),
             Request::StatFs | Request::Drain | Request::Status => Ok(Expected::Anything),
+        }
+    }
+
+    fn apply_allocate(&mut self, call: &Call, ino: Ino, range: std::ops::Range<u64>, mode: AllocateMode, drops_set_id: bool) -> Outcome {
+        let ino = self.resolve(ino)?;
+        let data = self.file_mut(ino);
+        if !matches!(mode, AllocateMode::Reserve { .. }) {
+            data.zero(range.start, range.end);
+        }
+        if let AllocateMode::Reserve { keep_size: false } | AllocateMode::Zero { keep_size: false } = mode {
+            data.grow(range.end);
+        }
+        let inode = self.inode_mut(ino);
+        inode.mtime = call.time_after(&inode.mtime);
+        inode.drop_set_id(drops_set_id);
+        Ok(Expected::Done)
+    }
+
+    fn apply_xattr(&mut self, request: &Request) -> Outcome {
+        let (Request::SetXattr { ino, .. } | Request::GetXattr { ino, .. } | Request::ListXattr { ino } | Request::RemoveXattr { ino, .. }) =
+            request
+        else {
+            return Ok(Expected::Impossible);
+        };
+        let ino = self.resolve(*ino)?;
+        let has_them = matches!(self.inode(ino).kind, Kind::File | Kind::Directory);
+        match request {
+            Request::GetXattr { name, .. } => {
+                let value = self.inode(ino).xattrs.get(name).ok_or(Errno::ENODATA)?;
+                Ok(Expected::Xattr(value.clone()))
+            }
+            Request::ListXattr { .. } => Ok(Expected::XattrNames(self.inode(ino).xattrs.keys().cloned().collect())),
+            _ if !has_them => Err(Errno::EPERM),
+            Request::SetXattr { name, value, mode, .. } => {
+                match (self.inode(ino).xattrs.contains_key(name), mode) {
+                    (true, SetMode::Create) => return Err(Errno::EEXIST),
+                    (false, SetMode::Replace) => return Err(Errno::ENODATA),
+                    _ => {}
+                }
+                self.inode_mut(ino).xattrs.insert(name.clone(), value.clone());
+                Ok(Expected::Done)
+            }
+            Request::RemoveXattr { name, .. } => {
+                if !self.inode(ino).xattrs.contains_key(name) {
+                    return Err(Errno::ENODATA);
+                }
+                self.inode_mut(ino).xattrs.remove(name);
+                Ok(Expected::Done)
+            }
+            _ => Ok(Expected::Impossible),
         }
     }
 
@@ -263,6 +350,8 @@ impl State {
             self.inode_mut(ino).mtime = if known.size == size { old.or(&call.time()) } else { call.time_after(&old) };
         }
         let inode = self.inode_mut(ino);
+        let owner_is_set = change.uid.is_some() || change.gid.is_some();
+        inode.drop_set_id(owner_is_set || change.size.is_some() && change.drops_set_id);
         inode.mode = change.mode.unwrap_or(inode.mode);
         inode.uid = change.uid.unwrap_or(inode.uid);
         inode.gid = change.gid.unwrap_or(inode.gid);
@@ -276,8 +365,8 @@ impl State {
 
     /// A place for a new name.
     fn vacant(&self, parent: Ino, name: &Name) -> Result<ModelIno, Errno> {
-        let dir = self.dir(parent)?;
         check_name(name)?;
+        let dir = self.dir(parent)?;
         if self.child(dir, name).is_some() { Err(Errno::EEXIST) } else { Ok(dir) }
     }
 
@@ -285,15 +374,20 @@ impl State {
     fn make(&mut self, call: &Call, parent: Ino, name: &Name, kind: Kind, mode: u16, caller: Caller, body: Body) -> Outcome {
         let dir = self.vacant(parent, name)?;
         let nlink = if kind == Kind::Directory { 2 } else { 1 };
-        let inode = Inode { kind, mode, uid: caller.uid, gid: caller.gid, nlink, mtime: call.time(), opens: 0, body };
+        let (mode, gid) = match self.inode(dir) {
+            // A set-gid directory gives its group to what is made in it, and directories the bit as well.
+            parent if parent.mode & 0o2000 != 0 => (if kind == Kind::Directory { mode | 0o2000 } else { mode }, parent.gid),
+            _ => (mode, caller.gid),
+        };
+        let inode = Inode { kind, mode, uid: caller.uid, gid, nlink, mtime: call.time(), opens: 0, xattrs: BTreeMap::new(), body };
         self.inodes.insert(call.makes, Rc::new(inode));
         self.set_entry(call, dir, name, Some(call.makes));
         Ok(Expected::Entry(call.makes, self.inode(call.makes).clone()))
     }
 
     fn apply_create(&mut self, call: &Call, parent: Ino, name: &Name, mode: u16, exclusive: bool, caller: Caller) -> Outcome {
-        let dir = self.dir(parent)?;
         check_name(name)?;
+        let dir = self.dir(parent)?;
         if let Some(ino) = self.child(dir, name) {
             if exclusive {
                 return Err(Errno::EEXIST);
@@ -325,8 +419,8 @@ impl State {
     }
 
     fn apply_unlink(&mut self, call: &Call, parent: Ino, name: &Name) -> Outcome {
-        let dir = self.dir(parent)?;
         check_name(name)?;
+        let dir = self.dir(parent)?;
         let ino = self.child(dir, name).ok_or(Errno::ENOENT)?;
         if self.inode(ino).kind == Kind::Directory {
             return Ok(Expected::Error(&[Errno::EISDIR, Errno::EPERM]));
@@ -337,8 +431,8 @@ impl State {
     }
 
     fn apply_remove_dir(&mut self, call: &Call, parent: Ino, name: &Name) -> Outcome {
-        let dir = self.dir(parent)?;
         check_name(name)?;
+        let dir = self.dir(parent)?;
         let ino = self.child(dir, name).ok_or(Errno::ENOENT)?;
         let entries = self.inode(ino).dir().ok_or(Errno::ENOTDIR)?;
         if !entries.is_empty() {
@@ -447,6 +541,9 @@ impl Call {
                 | GetAttr { .. }
                 | ReadLink { .. }
                 | Read { .. }
+                | Seek { .. }
+                | GetXattr { .. }
+                | ListXattr { .. }
                 | Sync { .. }
                 | OpenDir { .. }
                 | ReadDir { .. }
@@ -471,15 +568,20 @@ impl Call {
     /// The file that a read reads.
     pub fn reads_file(&self) -> Option<Ino> {
         match self.request {
-            Request::Read { ino, .. } => Some(ino),
+            Request::Read { ino, .. } | Request::Seek { ino, .. } => Some(ino),
             _ => None,
         }
+    }
+
+    fn is_about_xattrs(&self) -> bool {
+        use Request::*;
+        matches!(self.request, SetXattr { .. } | GetXattr { .. } | ListXattr { .. } | RemoveXattr { .. })
     }
 
     /// The file whose bytes or size it changes.
     pub fn changes_bytes_of(&self) -> Option<Ino> {
         match self.request {
-            Request::Write { ino, .. } => Some(ino),
+            Request::Write { ino, .. } | Request::Allocate { ino, .. } => Some(ino),
             Request::SetAttr { ino, change } if change.size.is_some() => Some(ino),
             _ => None,
         }
@@ -489,6 +591,9 @@ impl Call {
     fn data_ino(&self) -> Option<Ino> {
         match self.request {
             Request::Read { ino, .. } | Request::Write { ino, .. } | Request::SetAttr { ino, .. } | Request::GetAttr { ino } => Some(ino),
+            Request::Allocate { ino, .. } | Request::Seek { ino, .. } => Some(ino),
+            Request::SetXattr { ino, .. } | Request::GetXattr { ino, .. } => Some(ino),
+            Request::ListXattr { ino } | Request::RemoveXattr { ino, .. } => Some(ino),
             _ => None,
         }
     }
@@ -498,6 +603,16 @@ impl Call {
             self.request,
             Request::Forget { .. } | Request::ReleaseDir { .. } | Request::Sync { .. } | Request::StatFs | Request::Drain | Request::Status
         )
+    }
+}
+
+impl Inode {
+    /// What a write by an ordinary user or a change of owner takes from a file's mode.
+    fn drop_set_id(&mut self, drops: bool) {
+        if drops && self.kind != Kind::Directory {
+            let group = if self.mode & 0o010 != 0 { 0o2000 } else { 0 };
+            self.mode &= !(0o4000 | group);
+        }
     }
 }
 

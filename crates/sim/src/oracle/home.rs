@@ -70,6 +70,9 @@ fn check_inode(inode: &Inode, there: &HomeInode) -> Result<(), String> {
     if !inode.mtime.contains(there.meta.mtime_ns) {
         return Err(format!("its mtime is {}, expected was one of {:?}", there.meta.mtime_ns, inode.mtime.0));
     }
+    if inode.xattrs != there.xattrs {
+        return Err(format!("its extended attributes are {:?}, expected were {:?}", there.xattrs, inode.xattrs));
+    }
     match &inode.body {
         Body::File(data) => {
             if !(data.size..=data.size_max).contains(&there.size) {
@@ -116,6 +119,7 @@ pub fn state_of(home: &Home) -> State {
                 nlink,
                 mtime: super::state::TimeSpan::exactly(there.meta.mtime_ns),
                 opens: 0,
+                xattrs: there.xattrs.clone(),
                 body,
             }),
         );

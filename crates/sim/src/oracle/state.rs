@@ -126,6 +126,7 @@ pub struct Inode {
     pub mtime: TimeSpan,
     /// Open handles.
     pub opens: u32,
+    pub xattrs: BTreeMap<Name, Vec<u8>>,
     pub body: Body,
 }
 
@@ -137,7 +138,7 @@ impl Inode {
 
     fn has_same_attributes(&self, other: &Inode) -> bool {
         let plain = |inode: &Inode| (inode.kind, inode.mode, inode.uid, inode.gid, inode.nlink, inode.opens);
-        plain(self) == plain(other)
+        plain(self) == plain(other) && self.xattrs == other.xattrs
     }
 
     /// Lets every byte of a file, and its size, be one of both.
@@ -195,6 +196,7 @@ impl State {
             nlink: 2,
             mtime: TimeSpan::exactly(0),
             opens: 0,
+            xattrs: BTreeMap::new(),
             body: Body::Dir(BTreeMap::new()),
         };
         State {
@@ -409,6 +411,18 @@ impl FileData {
         self.bytes.write(offset, payload);
         self.size = self.size.max(end);
         self.size_max = self.size_max.max(end);
+    }
+
+    /// A range became a hole.
+    pub fn zero(&mut self, start: u64, end: u64) {
+        self.others.remove(start, end);
+        self.bytes.zero(start, end.min(self.size_max));
+    }
+
+    /// The file is at least this long.
+    pub fn grow(&mut self, size: u64) {
+        self.size = self.size.max(size);
+        self.size_max = self.size_max.max(size);
     }
 
     /// A write that happened in whole, while other writes took these ranges.

@@ -52,7 +52,7 @@ impl Bench {
     }
 
     fn ask_write(&mut self, offset: u64, bytes: &[u8]) -> CallId {
-        self.ask(Request::Write { ino: Ino(5), offset, len: bytes.len() as u32, append: false }, bytes)
+        self.ask(Request::Write { ino: Ino(5), offset, len: bytes.len() as u32, append: false, drops_set_id: false }, bytes)
     }
 
     fn written(&mut self, call: CallId, offset: u64, len: u32) {

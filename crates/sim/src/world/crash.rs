@@ -85,7 +85,7 @@ impl<M: Subject> World<M> {
             )
         });
         self.machine = Some(machine);
-        self.phase = Phase::Inspecting(Inspector::new(2 * self.scenario.config.chunk_bytes));
+        self.phase = Phase::Inspecting(Inspector::new(2 * self.scenario.config.chunk_bytes, self.scenario.workload.is_complete));
         self.schedule(1_000, Event::Ask(0));
         if self.scenario.faults.any_at_home() {
             self.schedule(1_000_000, Event::Weather);

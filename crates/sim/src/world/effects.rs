@@ -61,7 +61,7 @@ fn delay_of(effect: &Effect) -> (u64, u64) {
 /// Whether an effect that fails has not happened: a change of names is there or it is not.
 fn is_atomic(effect: &Effect) -> bool {
     let Effect::ChangeHome { change, .. } = effect else { return false };
-    !matches!(change, HomeChange::Truncate { .. } | HomeChange::SetAttr { .. })
+    !matches!(change, HomeChange::Truncate { .. } | HomeChange::Punch { .. } | HomeChange::SetAttr { .. })
 }
 
 fn is_at_home(effect: &Effect) -> bool {
@@ -75,6 +75,9 @@ fn is_at_home(effect: &Effect) -> bool {
             | ReadHome { .. }
             | WriteHome { .. }
             | CompareHome { .. }
+            | CompareZerosHome { .. }
+            | XattrsHome { .. }
+            | SeekHome { .. }
             | SyncHome { .. }
             | ChangeHome { .. }
     )
@@ -82,7 +85,8 @@ fn is_at_home(effect: &Effect) -> bool {
 
 fn only_reads_home(effect: &Effect) -> bool {
     use Effect::*;
-    matches!(effect, ListHome { .. } | StatHome { .. } | ReadLinkHome { .. } | StatFsHome { .. } | ReadHome { .. } | CompareHome { .. })
+    let is_of_bytes = matches!(effect, ReadHome { .. } | SeekHome { .. } | CompareHome { .. } | CompareZerosHome { .. });
+    is_of_bytes || matches!(effect, ListHome { .. } | StatHome { .. } | ReadLinkHome { .. } | XattrsHome { .. } | StatFsHome { .. })
 }
 
 impl<M: Subject> World<M> {
@@ -228,7 +232,9 @@ impl<M: Subject> World<M> {
             }
             None => ended.result.expect("an effect is carried out before it ends"),
         };
-        if let (Some(Canary::CompareSaysEqual | Canary::FlushIsLeftOut), Ok(Outcome::Compared { equal })) = (self.canary, &mut result) {
+        if let (Some(Canary::CompareSaysEqual | Canary::FlushIsLeftOut | Canary::PunchIsLeftOut), Ok(Outcome::Compared { equal })) =
+            (self.canary, &mut result)
+        {
             *equal = true;
         }
         self.capacity.end(token, result.is_err());

@@ -119,6 +119,12 @@ impl<M: Subject> World<M> {
                 let equal = self.home.compare(path, *offset, *len, *crc)?;
                 Ok(Outcome::Compared { equal })
             }
+            Effect::CompareZerosHome { path, offset, len, .. } => {
+                let equal = self.home.compare_zeros(path, *offset, *len)?;
+                Ok(Outcome::Compared { equal })
+            }
+            Effect::XattrsHome { path, .. } => self.home.xattrs(path).map(Outcome::Xattrs),
+            Effect::SeekHome { path, offset, whence, .. } => self.home.seek(path, *offset, *whence).map(Outcome::Found),
             Effect::SyncHome { files, directories, .. } => {
                 if self.canary == Some(Canary::SyncHomeDoesNothing) {
                     return Ok(Outcome::Done);

@@ -144,7 +144,7 @@ impl<M: Subject> World<M> {
         }
         match reply {
             Reply::Drained { failures } if failures.is_empty() => {
-                self.phase = Phase::LastLook(Inspector::new(2 * self.scenario.config.chunk_bytes));
+                self.phase = Phase::LastLook(Inspector::new(2 * self.scenario.config.chunk_bytes, self.scenario.workload.is_complete));
             }
             Reply::Drained { failures } if drains >= DRAINS_MAX => {
                 return Err(self.violation(Property::Liveness, format!("home is well, but a drain gave up: {failures:?}")));
@@ -204,11 +204,11 @@ pub(super) fn furnish(home: &mut Home, workload: &Workload, rng: &mut Rng, stamp
         // A name that is taken makes a smaller tree, no more.
         let made = match rng.below(10) {
             0..=1 => home.make(&home_path, Kind::Directory, 0o755, at).map(|_| dirs.push(path)),
-            2 => home.change(&HomeChange::SymLink { path: home_path, target: Name::new(b"some/where") }, at),
+            2 => home.change(&HomeChange::SymLink { path: home_path.clone(), target: Name::new(b"some/where") }, at),
             3 => home.make(&home_path, Kind::Fifo, 0o600, at).map(drop),
             4 if workload.links_at_home && !files.is_empty() => {
                 let from = HomePath(rng.pick(&files).as_bytes().into());
-                home.change(&HomeChange::Link { from, to: home_path }, at)
+                home.change(&HomeChange::Link { from, to: home_path.clone() }, at)
             }
             _ => home.make(&home_path, Kind::File, 0o644, at).map(|_| {
                 let len = rng.below(workload.file_bytes_max.min(200_000) + 1);
@@ -219,7 +219,9 @@ pub(super) fn furnish(home: &mut Home, workload: &Workload, rng: &mut Rng, stamp
                 files.push(path);
             }),
         };
-        let _ = made;
+        if workload.is_complete && made.is_ok() && rng.chance(400) {
+            home.give_xattr(&home_path, Name::new(format!("user.{}", rng.below(3)).as_bytes()), b"from home");
+        }
     }
     home.breaches.clear();
     home.settle();

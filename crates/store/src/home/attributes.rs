@@ -6,6 +6,7 @@ use forebay_core::attr::{Attr, Kind};
 use forebay_core::effect::HomeAttr;
 use forebay_core::errno::Errno;
 use forebay_core::id::HomePath;
+use forebay_core::xattr::Xattr;
 use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, Uid};
 
 use super::{PosixHome, Result, errno};
@@ -16,13 +17,14 @@ const MODE_BITS: u32 = 0o7777;
 const SET_ID_BITS: u32 = 0o6000;
 
 /// What a setattr makes of an object.
-pub(super) struct NewAttr {
+pub(super) struct NewAttr<'a> {
     pub(super) kind: Kind,
     pub(super) mode: u16,
     pub(super) uid: u32,
     pub(super) gid: u32,
     pub(super) atime_ns: i64,
     pub(super) mtime_ns: i64,
+    pub(super) xattrs: Option<&'a [Xattr]>,
 }
 
 pub(super) fn kind_of_type(file_type: FileType) -> Option<Kind> {
@@ -76,7 +78,7 @@ fn timespec(ns: i64) -> Timespec {
 }
 
 /// The name under which the kernel has an open descriptor: the one way to change the mode of what an O_PATH descriptor stands for.
-fn proc_path(fd: BorrowedFd<'_>) -> String {
+pub(super) fn proc_path(fd: BorrowedFd<'_>) -> String {
     format!("/proc/self/fd/{}", fd.as_raw_fd())
 }
 
@@ -87,8 +89,11 @@ fn change_mode(fd: BorrowedFd<'_>, mode: u32) -> rustix::io::Result<()> {
 
 impl PosixHome {
     /// Sets owner, mode and times, in this order: a change of owner clears the set-uid bits, and both change the times.
-    pub(super) fn set_attr(&self, path: &HomePath, new: &NewAttr) -> Result<()> {
+    pub(super) fn set_attr(&self, path: &HomePath, new: &NewAttr<'_>) -> Result<u64> {
         let fd = self.open_at_home(path, OFlags::PATH, Mode::empty())?;
+        if let Some(xattrs) = new.xattrs {
+            self.set_xattrs(fd.as_fd(), xattrs)?;
+        }
         // Else a mode that is widened for a moment would be taken for the real one, or put back over the new one.
         let _alone = self.permissions.lock();
         let stat = rustix::fs::fstat(&fd).map_err(errno)?;
@@ -116,7 +121,8 @@ impl PosixHome {
             }
             result => result,
         }
-        .map_err(errno)
+        .map_err(errno)?;
+        Ok(stat.st_blocks.cast_unsigned())
     }
 
     /// Carries out `work` in a directory. Where that is refused and the directory is ours, its mode is widened for a moment: an

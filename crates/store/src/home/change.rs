@@ -5,7 +5,7 @@
 use std::os::fd::AsFd;
 
 use forebay_core::attr::Kind;
-use forebay_core::effect::HomeChange;
+use forebay_core::effect::{HomeChange, Outcome};
 use forebay_core::errno::Errno;
 use forebay_core::id::{HomePath, Name};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
@@ -18,12 +18,12 @@ const NEW_FILE_MODE: Mode = Mode::from_raw_mode(0o600);
 const NEW_DIRECTORY_MODE: Mode = Mode::from_raw_mode(0o700);
 
 impl PosixHome {
-    /// Carries out one change.
+    /// Carries out one change. What [`HomeChange`] says that it gives.
     ///
     /// # Errors
     /// The file system's; `EEXIST` if another object has the name.
-    pub fn change(&self, change: &HomeChange) -> Result<()> {
-        match change {
+    pub fn change(&self, change: &HomeChange) -> Result<Outcome> {
+        let done = match change {
             HomeChange::MakeFile { path } => self.make_file(path),
             HomeChange::MakeDir { path } => {
                 self.make(path, Kind::Directory, |parent, name| rustix::fs::mkdirat(parent, name, NEW_DIRECTORY_MODE))
@@ -35,11 +35,14 @@ impl PosixHome {
             HomeChange::RemoveDir { path } => self.remove(path, AtFlags::REMOVEDIR),
             HomeChange::Rename { from, to, again } => self.rename(from, to, *again),
             HomeChange::Truncate { ino, path, size } => self.truncate(*ino, path, *size),
-            HomeChange::SetAttr { path, kind, mode, uid, gid, atime_ns, mtime_ns } => {
-                let (kind, mode, uid, gid) = (*kind, *mode, *uid, *gid);
-                self.set_attr(path, &NewAttr { kind, mode, uid, gid, atime_ns: *atime_ns, mtime_ns: *mtime_ns })
+            HomeChange::Punch { ino, path, offset, len } => self.punch(*ino, path, *offset, *len),
+            HomeChange::SetAttr { path, kind, mode, uid, gid, atime_ns, mtime_ns, xattrs } => {
+                let (kind, mode, uid, gid, atime_ns, mtime_ns) = (*kind, *mode, *uid, *gid, *atime_ns, *mtime_ns);
+                let new = NewAttr { kind, mode, uid, gid, atime_ns, mtime_ns, xattrs: xattrs.as_deref() };
+                return self.set_attr(path, &new).map(Outcome::Blocks);
             }
-        }
+        };
+        done.map(|()| Outcome::Done)
     }
 
     /// Makes a name; one that is there with the same kind counts as made.

@@ -137,7 +137,7 @@ fn is_file(fd: impl AsFd) -> Result<bool> {
 }
 
 /// Reads until `buf` is full or the file ends; says how much.
-fn read_some(file: &File, offset: u64, buf: &mut [u8]) -> Result<usize> {
+pub(super) fn read_some(file: &File, offset: u64, buf: &mut [u8]) -> Result<usize> {
     let mut done = 0;
     while done < buf.len() {
         match file.read_at(&mut buf[done..], offset + done as u64) {
@@ -151,7 +151,7 @@ fn read_some(file: &File, offset: u64, buf: &mut [u8]) -> Result<usize> {
 }
 
 /// Drops the pages of a range from the cache. The kernel drops whole pages only, so the range is widened to them.
-fn drop_pages(file: &File, offset: u64, len: u64) {
+pub(super) fn drop_pages(file: &File, offset: u64, len: u64) {
     let start = offset - offset % PAGE_BYTES;
     let end = (offset + len).next_multiple_of(PAGE_BYTES);
     // Only advice: where it is not taken, the comparison reads the cache.

@@ -7,7 +7,9 @@ mod attributes;
 mod change;
 mod data;
 mod handles;
+mod holes;
 mod resolve;
+mod xattrs;
 
 use std::fs::File;
 use std::io;

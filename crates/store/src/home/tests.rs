@@ -2,7 +2,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::thread;
 
 use forebay_core::attr::Kind;
-use forebay_core::effect::HomeChange;
+use forebay_core::effect::{HomeChange, Outcome};
+use forebay_core::message::SeekWhence;
+use forebay_core::xattr::Xattr;
 use rustix::fs::Uid;
 
 use super::*;
@@ -205,7 +207,7 @@ fn another_object_under_the_name_is_an_error() {
     exists(HomeChange::Link { from: path("f"), to: path("other") });
     assert_eq!(made.home.change(&rename("none", "new", true)), Err(Errno::ENOENT));
     assert_eq!(made.home.change(&rename("none", "f", false)), Err(Errno::ENOENT));
-    assert_eq!(made.home.change(&rename("none", "f", true)), Ok(()));
+    assert_eq!(made.home.change(&rename("none", "f", true)), Ok(Outcome::Done));
     assert_eq!(made.home.change(&HomeChange::RemoveDir { path: path("f") }), Err(Errno::ENOTDIR));
     assert_eq!(made.home.change(&unlink("d")), Err(Errno::EISDIR));
     make_file(&made.home, "d/in");
@@ -322,7 +324,7 @@ fn attributes_are_set_exactly() {
     let (uid, gid) = if own.uid() == 0 { (1234, 4321) } else { (own.uid(), own.gid()) };
     let set = |name: &str, kind, mode, mtime_ns| {
         let atime_ns = 1_000_000_007;
-        made.home.change(&HomeChange::SetAttr { path: path(name), kind, mode, uid, gid, atime_ns, mtime_ns }).unwrap();
+        made.home.change(&HomeChange::SetAttr { path: path(name), kind, mode, uid, gid, atime_ns, mtime_ns, xattrs: None }).unwrap();
         made.home.stat(&path(name)).unwrap().attr
     };
     for (name, kind, mode, mtime_ns) in [
@@ -339,7 +341,7 @@ fn attributes_are_set_exactly() {
     let attr = set("s", Kind::Symlink, 0o644, 77);
     assert_eq!((attr.uid, attr.mtime_ns), (uid, 77));
     assert_eq!(made.home.stat(&path("f")).unwrap().attr.mtime_ns, 0, "what the symlink points to is untouched");
-    let wrong = HomeChange::SetAttr { path: path("f"), kind: Kind::Directory, mode: 0, uid, gid, atime_ns: 0, mtime_ns: 0 };
+    let wrong = HomeChange::SetAttr { path: path("f"), kind: Kind::Directory, mode: 0, uid, gid, atime_ns: 0, mtime_ns: 0, xattrs: None };
     assert_eq!(made.home.change(&wrong), Err(Errno::ESTALE));
 }
 
@@ -349,8 +351,16 @@ fn an_owner_that_may_not_be_set_is_an_error_only_if_it_differs() {
     as_user(|| {
         make_file(&made.home, "f");
         let stat = made.home.stat(&path("f")).unwrap().attr;
-        let set =
-            |uid| HomeChange::SetAttr { path: path("f"), kind: Kind::File, mode: 0o640, uid, gid: stat.gid, atime_ns: 1, mtime_ns: 2 };
+        let set = |uid| HomeChange::SetAttr {
+            path: path("f"),
+            kind: Kind::File,
+            mode: 0o640,
+            uid,
+            gid: stat.gid,
+            atime_ns: 1,
+            mtime_ns: 2,
+            xattrs: None,
+        };
         made.home.change(&set(stat.uid)).unwrap();
         assert_eq!(made.home.change(&set(stat.uid + 1)), Err(Errno::EPERM));
         assert_eq!(made.home.stat(&path("f")).unwrap().attr.mode, 0o640);
@@ -369,7 +379,7 @@ fn rights_that_the_owner_took_away_do_not_stop_the_owner() {
         let mode = |name: &str, kind, mode| {
             let stat = made.home.stat(&path(name)).unwrap().attr;
             let (uid, gid) = (stat.uid, stat.gid);
-            let set = HomeChange::SetAttr { path: path(name), kind, mode, uid, gid, atime_ns: 0, mtime_ns: 0 };
+            let set = HomeChange::SetAttr { path: path(name), kind, mode, uid, gid, atime_ns: 0, mtime_ns: 0, xattrs: None };
             made.home.change(&set).unwrap();
         };
         mode("d/e/f", Kind::File, 0o000);
@@ -427,4 +437,63 @@ fn what_is_no_directory_is_no_home() {
     std::fs::write(dir.path().join("f"), b"").unwrap();
     assert!(PosixHome::open(&dir.path().join("f")).is_err());
     assert!(PosixHome::open(&dir.path().join("none")).is_err());
+}
+
+#[test]
+fn holes_are_made_found_and_looked_at() {
+    let made = home();
+    std::fs::write(made.real("f"), vec![7; 100_000]).unwrap();
+    let punch = |offset, len| made.home.change(&HomeChange::Punch { ino: Ino(5), path: path("f"), offset, len });
+    let zeros = |offset, len| made.home.compare_zeros(Ino(5), &path("f"), offset, len);
+    let seek = |offset, whence| made.home.seek(Ino(5), &path("f"), offset, whence);
+    assert_eq!(zeros(10_000, 1), Ok(false));
+    assert_eq!(punch(10_000, 50_000), Ok(Outcome::Done));
+    assert_eq!((zeros(10_000, 50_000), zeros(9_999, 10), zeros(59_999, 2)), (Ok(true), Ok(false), Ok(false)));
+    // Only whole blocks become holes; what is said must agree with the bytes.
+    let hole = seek(0, SeekWhence::Hole).unwrap().unwrap();
+    assert!((10_000..=100_000).contains(&hole), "{hole}");
+    assert!((10_000..=60_000).contains(&seek(10_000, SeekWhence::Data).unwrap().unwrap()));
+    assert_eq!(seek(100_000, SeekWhence::Data), Ok(None));
+    assert_eq!(punch(90_000, u64::MAX - 90_000), Ok(Outcome::Done), "it may reach behind the end");
+    assert_eq!(zeros(90_000, u64::MAX - 90_000), Ok(true));
+    let bytes = std::fs::read(made.real("f")).unwrap();
+    assert_eq!(bytes.len(), 100_000, "the size stays");
+    assert!((0..100_000).all(|at| bytes[at] == if (10_000..60_000).contains(&at) || at >= 90_000 { 0 } else { 7 }));
+}
+
+#[test]
+fn extended_attributes_become_what_they_shall_be() {
+    let made = user_home();
+    as_user(|| {
+        make_file(&made.home, "f");
+        make_dir(&made.home, "d");
+        if made.home.xattrs(&path("f")) == Err(Errno::ENOTSUP) {
+            return eprintln!("SKIPPED: this file system has no extended attributes");
+        }
+        let xattr = |name: &str, value: &[u8]| Xattr { name: Name::new(name.as_bytes()), value: value.to_vec() };
+        let own = std::fs::metadata(made.real("f")).unwrap();
+        // A file that its owner may neither read nor write has them all the same.
+        for (name, kind, mode) in [("f", Kind::File, 0), ("d", Kind::Directory, 0), ("f", Kind::File, 0o400), ("d", Kind::Directory, 0o700)]
+        {
+            for wanted in [vec![xattr("user.a", b""), xattr("user.b", &[7; 1000])], vec![xattr("user.b", b"other")], vec![]] {
+                let set = HomeChange::SetAttr {
+                    path: path(name),
+                    kind,
+                    mode,
+                    uid: own.uid(),
+                    gid: own.gid(),
+                    atime_ns: 1,
+                    mtime_ns: 2,
+                    xattrs: Some(wanted.clone()),
+                };
+                assert!(matches!(made.home.change(&set), Ok(Outcome::Blocks(_))));
+                assert_eq!(made.home.xattrs(&path(name)), Ok(wanted), "{name}");
+                assert_eq!(made.home.stat(&path(name)).unwrap().attr.mode, mode, "{name}");
+            }
+        }
+        std::fs::set_permissions(made.real("f"), PermissionsExt::from_mode(0o600)).unwrap();
+        rustix::fs::setxattr(made.real("f"), "user.own", b"by hand", rustix::fs::XattrFlags::empty()).unwrap();
+        assert_eq!(made.home.xattrs(&path("f")), Ok(vec![xattr("user.own", b"by hand")]));
+        assert_eq!(made.home.xattrs(&path("none")), Err(Errno::ENOENT));
+    });
 }

@@ -262,7 +262,7 @@ fn a_journal_of_another_version_or_buffer_is_refused() {
     device.write_at(0, &other).unwrap();
     let error = Journal::open(shared(&directory), IDENTITY, true).err().unwrap();
     let text = error.to_string();
-    assert!(text.contains("version 99") && text.contains("version 1"), "{text}");
+    assert!(text.contains("version 99") && text.contains("version 2"), "{text}");
 
     device.write_at(0, &sector).unwrap();
     let stranger = JournalIdentity { instance: [9; 16], ..IDENTITY };
@@ -462,7 +462,7 @@ fn the_bytes_are_those_of_the_format() {
     assert_eq!(frame[4..8], crc32c::crc32c(&summed).to_le_bytes());
 
     let header = Header { identity: IDENTITY, number: 7, start: Position(9), starts_empty: true }.encode();
-    let expected = [b"FBJOURNL", &[1, 0, 0, 0, 1, 0, 0, 0][..], &[1; 16], &7_u64.to_le_bytes(), &9_u64.to_le_bytes(), &[2; 16]].concat();
+    let expected = [b"FBJOURNL", &[2, 0, 0, 0, 1, 0, 0, 0][..], &[1; 16], &7_u64.to_le_bytes(), &9_u64.to_le_bytes(), &[2; 16]].concat();
     assert_eq!(header[..64], expected);
     assert_eq!(header[64..68], crc32c::crc32c(&expected).to_le_bytes());
 
@@ -479,6 +479,9 @@ fn the_bytes_are_those_of_the_format() {
         (12, Record::AttrHome { ino, version: 0 }),
         (13, Record::Synced { upto: position }),
         (14, Record::SnapshotEnd),
+        (16, Record::Hole { ino, offset: 0, len: 0, size: 0, time_ns: 0 }),
+        (17, Record::HoleHome { ino, offset: 0, len: 0 }),
+        (18, Record::Xattrs { ino, xattrs: Vec::new(), time_ns: 0 }),
     ];
     for (index, record) in indexed {
         encoder.clear();

@@ -37,6 +37,8 @@ pub(crate) struct Exchange<'a, T: Transport> {
     pub(crate) out: &'a mut Vec<u8>,
     /// The answer to a read.
     pub(crate) data: &'a mut Vec<u8>,
+    /// The mode of the inode has changed, which the answer does not tell.
+    pub(crate) mode_is_stale: bool,
 }
 
 fn has(flags: u32, flag: OFlags) -> bool {
@@ -103,6 +105,7 @@ impl<T: Transport> Exchange<'_, T> {
                 // The kernel does not tell here who may leave set-id bits; it is root in general.
                 let drops_set_id = self.header.uid != ROOT;
                 client.allocate(ino, offset, len, allocate_mode(mode).ok_or(Errno::ENOTSUP)?, drops_set_id)?;
+                self.mode_is_stale |= drops_set_id;
             }
             Operation::Seek { offset, whence } => self.out.put_u64(client.seek(ino, offset, seek_whence(whence).ok_or(Errno::EINVAL)?)?),
             // A close: nothing is kept back here, so there is nothing to do. `ENOSYS` makes the kernel remember it and answer by itself:
@@ -167,7 +170,8 @@ impl<T: Transport> Exchange<'_, T> {
     fn write(&mut self, ino: Ino, offset: u64, write_flags: u32, flags: u32, data: &[u8]) -> Result<Outcome, Errno> {
         // Pages that the kernel has kept belong where they are, whatever the file that happens to carry them was opened for.
         let append = has(flags, OFlags::APPEND) && write_flags & abi::WRITE_OF_CACHE == 0;
-        self.client.write(ino, offset, data, append, write_flags & abi::WRITE_KILL_SUIDGID != 0)?;
+        let written = self.client.write(ino, offset, data, append, write_flags & abi::WRITE_KILL_SUIDGID != 0)?;
+        self.mode_is_stale |= written.dropped_set_id;
         // O_SYNC contains O_DSYNC.
         if has(flags, OFlags::DSYNC) && !self.agreed.kernel_syncs {
             self.client.sync(ino)?;

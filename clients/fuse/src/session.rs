@@ -12,6 +12,7 @@ use std::thread;
 
 use forebay_client::{CallPayload, Client, Transport};
 use forebay_core::errno::Errno;
+use forebay_core::id::Ino;
 use forebay_core::message::{Reply, Request};
 use forebay_host::log;
 use parking_lot::{Condvar, Mutex};
@@ -22,6 +23,7 @@ use crate::answer::{self, Answer};
 use crate::buffers::Buffers;
 use crate::filesystem::{Exchange, Outcome};
 use crate::negotiate::Agreed;
+use crate::notify::Notifier;
 use crate::operation::{self, Operation};
 
 /// Threads in all, those that wait included.
@@ -229,11 +231,15 @@ impl<T: Transport + 'static> Session<T> {
     fn serve(self: &Arc<Self>, header: &operation::Header, operation: Operation<'_>, data: &mut Vec<u8>, answer: &mut Answer, turn: &Turn) {
         let client = Client::new(Watched { session: self, turn });
         let out = answer.begin();
-        let mut exchange = Exchange { client, agreed: &self.agreed, header, out, data };
+        let mut exchange = Exchange { client, agreed: &self.agreed, header, out, data, mode_is_stale: false };
         let outcome = catch_unwind(AssertUnwindSafe(|| exchange.serve(operation))).unwrap_or_else(|_| {
             log::problem(&format!("request {} of the kernel met a bug; it gets EIO, please report the message above", header.opcode));
             Err(Errno::EIO)
         });
+        if exchange.mode_is_stale {
+            // Before whoever has written goes on: else a program could be run with the set-id bits that it has just lost.
+            Notifier { device: Arc::downgrade(&self.device) }.forget_inode(Ino(header.node), false);
+        }
         let sent = match outcome {
             Ok(Outcome::Silence) => return,
             Ok(Outcome::Body) => answer.send(&self.device, header.unique),

@@ -18,6 +18,15 @@ pub struct Client<T: Transport> {
     transport: T,
 }
 
+/// What a write has done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Written {
+    /// Where the bytes stand.
+    pub offset: u64,
+    /// The file has lost set-id bits: its mode is another one.
+    pub dropped_set_id: bool,
+}
+
 /// Takes the fields of the expected reply; any other reply is an error.
 macro_rules! expect {
     ($what:literal, $reply:expr, $pattern:pat => $value:expr) => {
@@ -142,13 +151,16 @@ impl<T: Transport> Client<T> {
         expect!("read", reply, Reply::Read { len } => len)
     }
 
-    /// Writes at `offset`, or at the file's end with `append`; gives the offset at which the bytes stand. Never writes less
+    /// Writes at `offset`, or at the file's end with `append`. Never writes less
     /// than all of `bytes`. With `drops_set_id` the writer may not leave set-id bits on the file. `EFBIG` or `EINVAL` for more bytes than one request may have (`u32::MAX`).
-    pub fn write(&self, ino: Ino, offset: u64, bytes: &[u8], append: bool, drops_set_id: bool) -> Result<u64, Errno> {
+    pub fn write(&self, ino: Ino, offset: u64, bytes: &[u8], append: bool, drops_set_id: bool) -> Result<Written, Errno> {
         let len = u32::try_from(bytes.len()).map_err(|_| Errno::EINVAL)?;
         let reply = self.transport.call(Request::Write { ino, offset, len, append, drops_set_id }, CallPayload::Write(bytes));
-        let (at, written) = expect!("write", reply, Reply::Written { offset, len } => (offset, len))?;
-        if written == len { Ok(at) } else { Err(unexpected("write", &Reply::Written { offset: at, len: written })) }
+        match reply {
+            Reply::Written { offset, len: written, dropped_set_id } if written == len => Ok(Written { offset, dropped_set_id }),
+            Reply::Error { errno } => Err(errno),
+            other => Err(unexpected("write", &other)),
+        }
     }
 
     /// Gives a range space, or takes its bytes.

@@ -133,8 +133,8 @@ pub enum Reply {
     Target { target: Name },
     /// `len` bytes stand in the call's payload.
     Read { len: u32 },
-    /// `len` bytes were taken at `offset`; the file's size is now at least `offset + len`.
-    Written { offset: u64, len: u32 },
+    /// `len` bytes were taken at `offset`; the file's size is now at least `offset + len`. With `dropped_set_id` the file's mode has changed.
+    Written { offset: u64, len: u32, dropped_set_id: bool },
     /// Where the data or hole is.
     Offset { offset: u64 },
     /// An extended attribute.

@@ -353,7 +353,7 @@ impl Client {
                 self.learn(*ino, attr.kind, attr.size, 1);
             }
             (Request::Open { ino }, Reply::Done) => self.with(*ino, |known| known.opens += 1),
-            (Request::Write { ino, .. }, Reply::Written { offset, len }) => {
+            (Request::Write { ino, .. }, Reply::Written { offset, len, .. }) => {
                 let end = offset + u64::from(*len);
                 self.with(*ino, |known| known.size = known.size.max(end));
             }

@@ -205,14 +205,15 @@ impl State {
             }
             Request::Write { ino, offset, len, append, drops_set_id } => {
                 let node = self.node(ino)?;
-                node.attr.mode = if drops_set_id { without_set_id(node.attr.mode) } else { node.attr.mode };
+                let mode = if drops_set_id { without_set_id(node.attr.mode) } else { node.attr.mode };
+                let dropped_set_id = std::mem::replace(&mut node.attr.mode, mode) != mode;
                 let at = if append { node.data.len() } else { offset as usize };
                 node.data.resize(node.data.len().max(at + len as usize), 0);
                 if let CallPayload::Write(bytes) = payload {
                     node.data[at..at + bytes.len()].copy_from_slice(bytes);
                 }
                 node.attr.size = node.data.len() as u64;
-                Reply::Written { offset: at as u64, len }
+                Reply::Written { offset: at as u64, len, dropped_set_id }
             }
             Request::OpenDir { ino } => {
                 self.next += 1;

@@ -71,7 +71,7 @@ impl Node {
             return Err(Errno::EFBIG.into());
         };
         if len == 0 {
-            self.reply(call, Reply::Written { offset, len });
+            self.reply(call, Reply::Written { offset, len, dropped_set_id: false });
             return Ok(());
         }
         if !self.has_room(u64::from(len)) {
@@ -115,9 +115,7 @@ impl Node {
         };
         let time_ns = self.now.as_nanos() as i64;
         let reachable = self.names.inodes.get(&ino).is_some_and(|i| i.is_reachable());
-        if drops_set_id {
-            self.drop_set_id(ino);
-        }
+        let dropped_set_id = drops_set_id && self.drop_set_id(ino);
         let mut at = offset;
         let last = spaces.len() - 1;
         for (index, (space, crc)) in spaces.into_iter().zip(sums).enumerate() {
@@ -131,7 +129,7 @@ impl Node {
             let record =
                 Record::Data(DataRecord { ino, file_offset, len, segment: space.segment, segment_offset: offset, lsn, crc, time_ns });
             if index == last {
-                self.record_and_reply(record, call, Reply::Written { offset: write.offset, len: write.len });
+                self.record_and_reply(record, call, Reply::Written { offset: write.offset, len: write.len, dropped_set_id });
             } else {
                 self.record(record);
             }
@@ -142,15 +140,17 @@ impl Node {
         self.wrote(ino, write.offset..end, reachable);
     }
 
-    /// Takes a file's set-id bits, if it has any.
-    fn drop_set_id(&mut self, ino: Ino) {
-        let Some(inode) = self.names.inodes.get_mut(&ino) else { return };
+    /// Takes a file's set-id bits; false if it has none.
+    fn drop_set_id(&mut self, ino: Ino) -> bool {
+        let Some(inode) = self.names.inodes.get_mut(&ino) else { return false };
         let mode = without_set_id(inode.attr.mode);
-        if core::mem::replace(&mut inode.attr.mode, mode) != mode {
+        let has_changed = core::mem::replace(&mut inode.attr.mode, mode) != mode;
+        if has_changed {
             inode.attr_version += 1;
             self.names.attr_changed(ino);
             self.record_inode(ino);
         }
+        has_changed
     }
 
     /// A file's bytes and times changed by a write.

@@ -110,7 +110,7 @@ impl Toy {
                 self.effects.push(Effect::Journal { token, position, record: Record::Data(data) });
             }
             (Step::Journaled { call, offset, len }, Outcome::Done) => {
-                self.effects.push(Effect::Reply { call, reply: Reply::Written { offset, len } });
+                self.effects.push(Effect::Reply { call, reply: Reply::Written { offset, len, dropped_set_id: false } });
             }
             (Step::Fetched { call, fetch }, Outcome::Read { len }) => {
                 let (from, to) = (Payload::Fetch(fetch), Payload::Call(call));
@@ -289,7 +289,7 @@ fn calls_of_many_threads_get_their_own_bytes_and_the_journal_keeps_its_order() {
                 for i in 0..200u64 {
                     let (offset, len) = (t * 4096 + (i % 8) * 512, 512u32);
                     let bytes = vec![(t * 50 + i % 50) as u8; len as usize];
-                    assert_eq!(write(driver, offset, &bytes), Reply::Written { offset, len });
+                    assert_eq!(write(driver, offset, &bytes), Reply::Written { offset, len, dropped_set_id: false });
                     assert_eq!(read(driver, 1, offset, len), (Reply::Read { len }, bytes));
                     let (reply, bytes) = read(driver, 2, i, 300);
                     assert_eq!(reply, Reply::Read { len: 300 });
@@ -339,7 +339,10 @@ fn a_caller_hears_that_it_waits_for_others_before_it_does_and_only_then() {
     };
     // Done by the caller's own thread.
     let request = Request::Write { ino: Ino(1), offset: 0, len: 4, append: false, drops_set_id: false };
-    assert_eq!(driver.call_telling(request, CallPayload::Write(b"here"), &tell), Reply::Written { offset: 0, len: 4 });
+    assert_eq!(
+        driver.call_telling(request, CallPayload::Write(b"here"), &tell),
+        Reply::Written { offset: 0, len: 4, dropped_set_id: false }
+    );
     assert_eq!(told.load(Ordering::SeqCst), 0);
     world.stall(true);
     thread::scope(|scope| {

@@ -34,7 +34,9 @@ impl State {
             (Expected::Read { ino, inode, offset, len }, Reply::Read { len: got }) => {
                 self.accept_read(*ino, inode, *offset, *len, &payload[..*got as usize])
             }
-            (Expected::Written { offset, len, .. }, Reply::Written { offset: at, len: taken }) if offset == at && len == taken => Ok(()),
+            (Expected::Written { offset, len, .. }, Reply::Written { offset: at, len: taken, .. }) if offset == at && len == taken => {
+                Ok(())
+            }
             (Expected::Found { inode, offset, whence }, reply) => check_found(inode, *offset, *whence, reply),
             (Expected::Xattr(expected), Reply::Xattr { value }) if expected == value => Ok(()),
             (Expected::XattrNames(expected), Reply::XattrNames { names }) if expected == names => Ok(()),

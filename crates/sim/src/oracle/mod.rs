@@ -206,7 +206,7 @@ impl Oracle {
         if let Reply::Entry { ino, .. } | Reply::Created { ino, .. } = reply {
             *self.references.entry(*ino).or_default() += 1;
         }
-        if let (Request::Write { ino, .. }, Reply::Written { offset, len }) = (&asked.request, reply) {
+        if let (Request::Write { ino, .. }, Reply::Written { offset, len, .. }) = (&asked.request, reply) {
             let beside = self.pending.values_mut().filter(|other| other.changes_bytes_of() == Some(*ino));
             beside.for_each(|other| other.beside.push((*offset, offset + u64::from(*len))));
         }

@@ -56,7 +56,7 @@ impl Bench {
     }
 
     fn written(&mut self, call: CallId, offset: u64, len: u32) {
-        self.answer(call, Reply::Written { offset, len }, b"").unwrap();
+        self.answer(call, Reply::Written { offset, len, dropped_set_id: false }, b"").unwrap();
     }
 
     fn ask_read(&mut self) -> CallId {

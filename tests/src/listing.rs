@@ -27,6 +27,8 @@ pub struct Object {
     pub target: Option<String>,
     /// The first name, in order, of the same file.
     pub same_as: Option<String>,
+    /// The user's extended attributes; none, too, where the file system has none.
+    pub xattrs: BTreeMap<String, Vec<u8>>,
     /// Last change of the data, nanoseconds since the epoch.
     pub mtime_ns: i128,
 }
@@ -104,8 +106,25 @@ fn describe(path: &Path) -> io::Result<Object> {
         crc: content.map(|(crc, _)| crc),
         target,
         same_as: None,
+        xattrs: if metadata.is_symlink() { BTreeMap::new() } else { xattrs(path)? },
         mtime_ns: i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec()),
     })
+}
+
+fn xattrs(path: &Path) -> io::Result<BTreeMap<String, Vec<u8>>> {
+    let mut names = vec![0; 1 << 16];
+    let len = match rustix::fs::listxattr(path, &mut names) {
+        Err(rustix::io::Errno::OPNOTSUPP) => 0,
+        result => result?,
+    };
+    let own = names[..len].split(|byte| *byte == 0).map(String::from_utf8_lossy).filter(|name| name.starts_with("user."));
+    own.map(|name| {
+        let mut value = vec![0; 1 << 16];
+        let len = rustix::fs::getxattr(path, &*name, &mut value)?;
+        value.truncate(len);
+        Ok((name.into_owned(), value))
+    })
+    .collect()
 }
 
 /// CRC-32C and number of a file's bytes.

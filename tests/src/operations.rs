@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{self as sys, AtFlags, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, Uid};
+use rustix::fs::{self as sys, AtFlags, FallocateFlags, Gid, Mode, OFlags, RenameFlags, SeekFrom, Timespec, Timestamps, Uid, XattrFlags};
 
 use crate::listing::CLOCK_TIMES_FROM_NS;
 use crate::random::Random;
@@ -53,6 +53,13 @@ pub enum Operation {
     Stat { path: String },
     List { path: String },
     SyncDir { path: String },
+    Allocate { path: String, mode: u32, offset: u64, len: u64 },
+    Seek { path: String, offset: u64, data: bool },
+    CopyRange { from: String, from_offset: u64, to: String, to_offset: u64, len: u64 },
+    SetXattr { path: String, name: &'static str, len: u64, seed: u64, flags: u32 },
+    GetXattr { path: String, name: &'static str },
+    RemoveXattr { path: String, name: &'static str },
+    ListXattr { path: String },
 }
 
 impl Operation {
@@ -91,11 +98,15 @@ pub struct Mix {
     pub syncs_percent: u64,
     /// The longest single write, bytes.
     pub write_bytes_max: u64,
+    /// Holes, space, searches and copies within files, too.
+    pub ranges: bool,
+    /// Extended attributes, too: where both file systems have them.
+    pub xattrs: bool,
 }
 
 impl Default for Mix {
     fn default() -> Mix {
-        Mix { owners: false, syncs_percent: 2, write_bytes_max: WRITE_BYTES_MAX }
+        Mix { owners: false, syncs_percent: 2, write_bytes_max: WRITE_BYTES_MAX, ranges: false, xattrs: false }
     }
 }
 
@@ -159,6 +170,36 @@ impl Operations {
         }
     }
 
+    fn of_ranges(&mut self) -> Operation {
+        let path = self.file();
+        let (offset, len) = self.place();
+        let (keep, punch, zero) = (FallocateFlags::KEEP_SIZE, FallocateFlags::PUNCH_HOLE, FallocateFlags::ZERO_RANGE);
+        match self.random.below(10) {
+            0..=5 => {
+                // The last one is what no file system takes.
+                let modes = [punch | keep, punch | keep, zero, zero | keep, FallocateFlags::empty(), keep, punch];
+                Operation::Allocate { path, mode: self.random.choose(&modes).bits(), offset, len }
+            }
+            6 | 7 => Operation::Seek { path, offset, data: self.random.below(2) == 0 },
+            _ => {
+                let (to_offset, len) = self.place();
+                Operation::CopyRange { from: path, from_offset: offset, to: self.file(), to_offset, len }
+            }
+        }
+    }
+
+    fn of_xattrs(&mut self) -> Operation {
+        let path = self.any();
+        let name = *self.random.choose(&["user.a", "user.b", "user.a.long.name", "none"]);
+        let flags = *self.random.choose(&[XattrFlags::empty(), XattrFlags::empty(), XattrFlags::CREATE, XattrFlags::REPLACE]);
+        match self.random.below(9) {
+            0..=3 => Operation::SetXattr { path, name, len: self.random.below(80), seed: self.random.bits(), flags: flags.bits() },
+            4 | 5 => Operation::GetXattr { path, name },
+            6 => Operation::RemoveXattr { path, name },
+            _ => Operation::ListXattr { path },
+        }
+    }
+
     fn of_open_files(&mut self) -> Operation {
         let slot = self.slot();
         let (offset, len) = self.place();
@@ -216,6 +257,13 @@ impl Iterator for Operations {
                 0 => Operation::SyncDir { path: self.directory() },
                 data_only => Operation::SyncOpen { slot: self.slot(), data_only: data_only == 1 },
             });
+        }
+        let rare = if self.mix.ranges || self.mix.xattrs { self.random.below(100) } else { 50 };
+        if self.mix.ranges && rare < 12 {
+            return Some(self.of_ranges());
+        }
+        if self.mix.xattrs && rare >= 92 {
+            return Some(self.of_xattrs());
         }
         Some(match drawn {
             0..=34 => self.of_data(),
@@ -346,6 +394,29 @@ impl Executor {
                 let directory = sys::open(self.at(path), OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
                 sys::fsync(directory)?;
             }
+            Operation::Seek { path, offset, data } => {
+                return search(&File::options().read(true).write(true).open(self.at(path))?, *offset, *data);
+            }
+            Operation::Allocate { path, mode, offset, len } => {
+                let file = File::options().write(true).open(self.at(path))?;
+                sys::fallocate(&file, FallocateFlags::from_bits_retain(*mode), *offset, *len)?;
+                return Ok(format!("{} bytes", file.metadata()?.size()));
+            }
+            Operation::CopyRange { from, from_offset, to, to_offset, len } => {
+                let (from, to) = (File::open(self.at(from))?, File::options().write(true).open(self.at(to))?);
+                let count = sys::copy_file_range(&from, Some(&mut { *from_offset }), &to, Some(&mut { *to_offset }), *len as usize)?;
+                return Ok(format!("{count} bytes copied"));
+            }
+            Operation::SetXattr { path, name, len, seed, flags } => {
+                sys::setxattr(self.at(path), *name, &Random::bytes(*seed, *len as usize), XattrFlags::from_bits_retain(*flags))?;
+            }
+            Operation::GetXattr { path, name } => {
+                let mut value = [0; 100];
+                let len = sys::getxattr(self.at(path), *name, &mut value)?;
+                return Ok(format!("{:?}", &value[..len]));
+            }
+            Operation::RemoveXattr { path, name } => sys::removexattr(self.at(path), *name)?,
+            Operation::ListXattr { path } => return list_xattrs(&self.at(path)),
             of_data => unreachable!("{of_data:?} is carried out elsewhere"),
         }
         Ok(String::new())
@@ -390,6 +461,34 @@ fn list(path: &Path) -> io::Result<String> {
     Ok(entries.join(", "))
 }
 
+/// The names of the user's extended attributes.
+fn list_xattrs(path: &Path) -> io::Result<String> {
+    let mut names = vec![0; 1 << 16];
+    let len = sys::listxattr(path, &mut names)?;
+    let all = names[..len].split(|byte| *byte == 0).map(String::from_utf8_lossy);
+    let mut own: Vec<_> = all.filter(|name| name.starts_with("user.")).collect();
+    own.sort();
+    Ok(own.join(", "))
+}
+
+/// Where exactly data and holes begin is a file system's own affair. What it says must agree with the bytes.
+fn search(file: &File, offset: u64, data: bool) -> io::Result<String> {
+    let size = file.metadata()?.size();
+    let zeros = |from: u64, to: u64| -> io::Result<bool> {
+        let mut bytes = vec![0; (to - from) as usize];
+        file.read_exact_at(&mut bytes, from)?;
+        Ok(bytes.iter().all(|byte| *byte == 0))
+    };
+    let found = sys::seek(file, if data { SeekFrom::Data(offset) } else { SeekFrom::Hole(offset) });
+    let is_right = match found {
+        Ok(at) if data => (offset..size).contains(&at) && zeros(offset, at)?,
+        Ok(at) => (offset..=size).contains(&at) && (at == size || zeros(at, at + 1)?),
+        Err(rustix::io::Errno::NXIO) => offset >= size || data && zeros(offset, size)?,
+        Err(error) => return Err(error.into()),
+    };
+    if is_right { Ok(String::new()) } else { Err(io::Error::other(format!("a search from {offset} gave {found:?}"))) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -397,7 +496,7 @@ mod tests {
 
     #[test]
     fn a_seed_gives_the_same_operations_and_most_kinds_succeed() {
-        let mix = Mix { owners: crate::process::is_root(), ..Mix::default() };
+        let mix = Mix { owners: crate::process::is_root(), ranges: true, ..Mix::default() };
         let first: Vec<Operation> = Operations::new(7, mix).take(3000).collect();
         assert_eq!(first, Operations::new(7, mix).take(3000).collect::<Vec<_>>());
         let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -409,7 +508,7 @@ mod tests {
             let kind = format!("{operation:?}").split(' ').next().unwrap().to_owned();
             *succeeded.entry(kind).or_default() += u32::from(seen.is_ok());
         }
-        assert!(succeeded.len() >= 23, "{succeeded:?}");
+        assert!(succeeded.len() >= 26, "{succeeded:?}");
         assert!(succeeded.values().all(|count| *count > 0), "{succeeded:?}");
         assert!(succeeded.values().sum::<u32>() > 1200, "{succeeded:?}");
         let trees = [&one, &two].map(|root| crate::listing::list(root.path()).unwrap());

@@ -13,10 +13,12 @@ use forebay_client::Client;
 use forebay_core::attr::{AttrChange, Caller, Kind, SetTime};
 use forebay_core::config::{NodeConfig, WriteBack};
 use forebay_core::errno::Errno;
-use forebay_core::id::Ino;
-use forebay_core::message::RenameMode;
+use forebay_core::id::{HomePath, Ino, Name};
+use forebay_core::message::{AllocateMode, RenameMode, SeekWhence};
+use forebay_core::xattr::{SetMode, Xattr};
 use forebay_host::recorder::replay_node;
 use forebay_server::{Instance, Options};
+use forebay_store::PosixHome;
 
 struct Place {
     _dir: tempfile::TempDir,
@@ -157,7 +159,7 @@ fn names_and_bytes_come_home() {
     assert_eq!(client.create(dir, b"file", 0o640, true, caller()).unwrap_err(), Errno::EEXIST);
     let bytes = pattern(1, 300_000);
     client.write(file, 0, &bytes[..200_000], false, false).unwrap();
-    assert_eq!(client.write(file, 7, &bytes[200_000..], true, false).unwrap(), 200_000, "an append ignores the offset");
+    assert_eq!(client.write(file, 7, &bytes[200_000..], true, false).unwrap().offset, 200_000, "an append ignores the offset");
     assert_eq!(read_all(&client, file), bytes);
     client.release(file).unwrap();
     client.rename(dir, b"file", Ino::ROOT, b"renamed", RenameMode::Replace).unwrap();
@@ -211,7 +213,8 @@ fn a_file_of_many_times_the_buffer_flows_through() {
 fn what_was_acknowledged_is_there_after_a_stop_without_a_drain() {
     let place = place();
     let slow = NodeConfig { write_back_delay_ns: u64::MAX / 4, ..small() };
-    let bytes = pattern(3, 1_000_000);
+    let mut bytes = pattern(3, 1_000_000);
+    bytes[100_000..400_000].fill(0);
     {
         let instance = Instance::start(options(&place, slow.clone())).unwrap();
         let client = client(&instance);
@@ -220,6 +223,12 @@ fn what_was_acknowledged_is_there_after_a_stop_without_a_drain() {
         for (i, part) in bytes.chunks(65_536).enumerate() {
             client.write(file, i as u64 * 65_536, part, false, false).unwrap();
         }
+        client.write(file, 200_000, &pattern(4, 150_000), false, false).unwrap();
+        client.allocate(file, 100_000, 300_000, AllocateMode::Punch, false).unwrap();
+        client.set_xattr(file, b"user.origin", b"here", SetMode::Create).unwrap();
+        client.set_xattr(dir, b"user.gone", b"", SetMode::Any).unwrap();
+        client.set_xattr(dir, b"user.run", b"17", SetMode::Any).unwrap();
+        client.remove_xattr(dir, b"user.gone").unwrap();
         let again = Instance::start(options(&place, slow.clone())).unwrap_err().to_string();
         assert!(again.contains("in use by process"), "{again}");
         instance.shutdown();
@@ -235,15 +244,24 @@ fn what_was_acknowledged_is_there_after_a_stop_without_a_drain() {
     // Asking for other sizes does not change those of the buffer.
     let instance = Instance::start(options(&place, NodeConfig { segments_max: 64, ..slow })).unwrap();
     let summary = instance.recovered().unwrap();
-    assert!(summary.records > 16 && summary.memory_intact && summary.dirty_bytes == 1_000_000, "{summary:?}");
+    assert!(summary.records > 16 && summary.memory_intact && summary.dirty_bytes == 700_000, "{summary:?}");
     assert_eq!((summary.cut_at, summary.journal_notes.len()), (None, 0), "{summary:?}");
     assert_eq!(instance.status().capacity_bytes, 16 * (256 << 10));
     let client = client(&instance);
     let (dir, _) = client.lookup(Ino::ROOT, b"d").unwrap();
     let (file, _) = client.lookup(dir, b"f").unwrap();
     assert!(read_all(&client, file) == bytes);
+    assert_eq!(client.seek(file, 0, SeekWhence::Hole), Ok(100_000));
+    assert_eq!(client.seek(file, 100_000, SeekWhence::Data), Ok(400_000));
+    assert_eq!(client.get_xattr(file, b"user.origin"), Ok(b"here".to_vec()));
+    assert_eq!(client.list_xattr(dir), Ok(vec![Name::new(b"user.run")]));
     assert_eq!(instance.drain(), []);
     assert!(fs::read(place.backing.join("d/f")).unwrap() == bytes);
+    let home = PosixHome::open(&place.backing).unwrap();
+    let at_home = |path: &str| home.xattrs(&HomePath(path.as_bytes().into())).unwrap();
+    assert_eq!(at_home("d/f"), [Xattr { name: Name::new(b"user.origin"), value: b"here".to_vec() }]);
+    assert_eq!(at_home("d"), [Xattr { name: Name::new(b"user.run"), value: b"17".to_vec() }]);
+    assert_eq!(client.get_xattr(file, b"user.none"), Err(Errno::ENODATA));
     finish(&instance);
 }
 

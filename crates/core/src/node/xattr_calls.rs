@@ -17,6 +17,7 @@ impl Node {
         match request {
             Request::GetXattr { ino, name } => {
                 xattr::check_name(name.as_bytes())?;
+                self.check_home_has_xattrs()?;
                 let value = xattr::get(self.xattrs_of(*ino)?, name)?.to_vec();
                 self.reply(call, Reply::Xattr { value });
                 Ok(())
@@ -56,12 +57,7 @@ impl Node {
         if !can_have(self.names.loaded(ino)?.attr.kind) {
             return Err(Errno::EPERM.into());
         }
-        match self.home_xattrs {
-            // What home could not take is not taken here.
-            Some(false) => return Err(Errno::ENOTSUP.into()),
-            Some(true) => {}
-            None => return Err(Stop::Need(Need::Xattrs(Ino::ROOT))),
-        }
+        self.check_home_has_xattrs()?;
         let mut xattrs = self.xattrs_of(ino)?.to_vec();
         change(&mut xattrs)?;
         self.ensure_journaled(ino);
@@ -79,6 +75,15 @@ impl Node {
             self.record_and_reply(record, call, Reply::Done);
         }
         Ok(())
+    }
+
+    /// What home could not take is not taken here.
+    fn check_home_has_xattrs(&self) -> Result<(), Stop> {
+        match self.home_xattrs {
+            Some(true) => Ok(()),
+            Some(false) => Err(Errno::ENOTSUP.into()),
+            None => Err(Stop::Need(Need::Xattrs(Ino::ROOT))),
+        }
     }
 
     pub(super) fn xattrs_done(&mut self, ino: Ino, result: Result<Outcome, Errno>) {

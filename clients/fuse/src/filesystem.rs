@@ -107,6 +107,8 @@ impl<T: Transport> Exchange<'_, T> {
                 client.allocate(ino, offset, len, allocate_mode(mode).ok_or(Errno::ENOTSUP)?, drops_set_id)?;
                 self.mode_is_stale |= drops_set_id;
             }
+            // The kernel may have kept bytes in what is a hole here, and does not bring them first: it shall take all for data.
+            Operation::Seek { .. } if self.agreed.kernel_write_back => return Err(Errno::ENOSYS),
             Operation::Seek { offset, whence } => self.out.put_u64(client.seek(ino, offset, seek_whence(whence).ok_or(Errno::EINVAL)?)?),
             // A close: nothing is kept back here, so there is nothing to do. `ENOSYS` makes the kernel remember it and answer by itself:
             // success for the flush at a close, copy_file_range by reading and writing, always ready for poll. Locks are not asked for,

@@ -190,6 +190,23 @@ fn renames_with_flags_and_calls_that_are_not_there() {
     assert_eq!(&first, b"b");
 }
 
+/// The kernel does not bring what it has kept before it looks for data: a hole of ours may have bytes of its own.
+#[test]
+fn a_search_passes_over_nothing_that_the_kernel_keeps() {
+    if !can_mount() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let server = MemoryServer::new();
+    let _mounted = mount(&server, forebay_fuse::MountOptions { kernel_write_back: true, ..options(dir.path()) });
+    let file = File::create_new(dir.path().join("f")).unwrap();
+    file.set_len(100_000).unwrap();
+    file.write_all_at(b"kept", 50_000).unwrap();
+    assert!(rustix::fs::seek(&file, rustix::fs::SeekFrom::Data(0)).unwrap() <= 50_000);
+    let asked = server.take_requests().iter().any(|r| matches!(r, Request::Seek { .. }));
+    assert!(!asked, "we cannot know");
+}
+
 #[test]
 fn extended_attributes_have_sizes_modes_and_lists() {
     if !can_mount() {

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::log;
 
-const MAGIC: &[u8; 8] = b"FBREC\0\0\x01";
+const MAGIC: &[u8; 8] = b"FBREC\0\0\x02";
 /// Records of a start in one frame; keeps frames small.
 const FRAME_RECORDS_MAX: usize = 4096;
 /// Longest body that a reader accepts, so that a damaged length does not ask for all memory.

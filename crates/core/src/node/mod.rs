@@ -39,6 +39,9 @@ use journal::JournalBooks;
 use read_calls::ReadCall;
 use room::SyncBooks;
 
+/// Questions to home at a time beside which none is asked ahead of need.
+const EXPECTED_MAX: usize = 256;
+
 /// Why a configuration cannot be used.
 #[derive(thiserror::Error, Clone, PartialEq, Eq, Debug)]
 pub enum ConfigError {
@@ -302,9 +305,9 @@ impl Node {
         }
     }
 
-    /// Asks home for something that will be needed soon.
+    /// Asks home for something that will be needed soon, unless much is asked already.
     fn expect_need(&mut self, need: Need) {
-        if !self.parked.contains_key(&need) {
+        if self.parked.len() < EXPECTED_MAX && !self.parked.contains_key(&need) {
             self.parked.entry(need).or_default();
             if !self.ask(need) {
                 self.parked.remove(&need);

@@ -7,7 +7,7 @@
 use forebay_core::attr::{Attr, AttrChange, Caller, Kind};
 use forebay_core::errno::Errno;
 use forebay_core::id::{Ino, Name};
-use forebay_core::message::{AllocateMode, DirEntry, DrainFailure, RenameMode, Reply, Request, SeekWhence, StatFs, Status};
+use forebay_core::message::{AllocateMode, DirEntry, DrainFailure, PlacedRange, RenameMode, Reply, Request, SeekWhence, StatFs, Status};
 use forebay_core::xattr::{self, SetMode};
 use forebay_host::log;
 pub use forebay_host::transport::{CallPayload, Transport};
@@ -25,6 +25,19 @@ pub struct Written {
     pub offset: u64,
     /// The file has lost set-id bits: its mode is another one.
     pub dropped_set_id: bool,
+}
+
+/// Where a file is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Whereabouts {
+    /// Ranges without a gap.
+    pub ranges: Vec<PlacedRange>,
+    /// The file's size, bytes.
+    pub size: u64,
+    /// Of these, bytes in the buffer.
+    pub buffered_bytes: u64,
+    /// Of these, bytes that are not yet home.
+    pub dirty_bytes: u64,
 }
 
 /// Takes the fields of the expected reply; any other reply is an error.
@@ -232,8 +245,20 @@ impl<T: Transport> Client<T> {
         expect!("drain", self.ask(Request::Drain), Reply::Drained { failures } => failures)
     }
 
+    /// Brings one inode home as it is now and compares it there; gives why that failed, if it did. `ENOENT` if it has no name.
+    pub fn bring_home(&self, ino: Ino) -> Result<Option<DrainFailure>, Errno> {
+        expect!("bring home", self.ask(Request::BringHome { ino }), Reply::BroughtHome { failure } => failure)
+    }
+
+    /// Where the bytes of a file are from `from` on, in at most `max` ranges; beside them its size, and how many of its bytes are in the
+    /// buffer and how many of these are not yet home.
+    pub fn where_is(&self, ino: Ino, from: u64, max: u32) -> Result<Whereabouts, Errno> {
+        expect!("where", self.ask(Request::Where { ino, from, max }), Reply::Where { ranges, size, buffered_bytes, dirty_bytes } =>
+            Whereabouts { ranges, size, buffered_bytes, dirty_bytes })
+    }
+
     /// The instance's state.
     pub fn status(&self) -> Result<Status, Errno> {
-        expect!("status", self.ask(Request::Status), Reply::Status { status } => status)
+        expect!("status", self.ask(Request::Status), Reply::Status { status } => *status)
     }
 }

@@ -13,6 +13,7 @@ impl Errno {
     pub const EIO: Errno = Errno(5);
     pub const ENXIO: Errno = Errno(6);
     pub const E2BIG: Errno = Errno(7);
+    pub const EAGAIN: Errno = Errno(11);
     pub const EACCES: Errno = Errno(13);
     pub const EBUSY: Errno = Errno(16);
     pub const EEXIST: Errno = Errno(17);

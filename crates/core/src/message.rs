@@ -3,6 +3,7 @@
 //! Payload bytes are not in a message: they travel beside it ([`crate::effect::Payload::Call`]). Within one process a message is a
 //! function call; a socket carries the same enums.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
@@ -78,6 +79,20 @@ pub enum Request {
     Drain,
     /// Answer: `Status`.
     Status,
+    /// Brings one inode home as it is now, its names and the directories above with it, and compares it there. Answer: `BroughtHome`.
+    BringHome { ino: Ino },
+    /// Where the bytes of a file are from `from` on, in at most `max` ranges. Answer: `Where`.
+    Where { ino: Ino, from: u64, max: u32 },
+}
+
+impl Request {
+    /// The file whose bytes it is about, if it is about one's.
+    pub fn file(&self) -> Option<Ino> {
+        match self {
+            Request::Read { ino, .. } | Request::Write { ino, .. } | Request::SetAttr { ino, .. } => Some(*ino),
+            _ => None,
+        }
+    }
 }
 
 /// How a rename treats an existing target, as the flags of renameat2(2).
@@ -152,9 +167,40 @@ pub enum Reply {
     /// The drain ended; everything is home and compared if `failures` is empty.
     Drained { failures: Vec<DrainFailure> },
     /// The instance's state.
-    Status { status: Status },
+    Status { status: Box<Status> },
     /// The request failed.
     Error { errno: Errno },
+    /// The inode is home and compared as it was when that was asked for, unless there is a failure.
+    BroughtHome { failure: Option<DrainFailure> },
+    /// Ranges without a gap from where it was asked for; they end before `size` if there were more than may be in an answer. The sums are of
+    /// the whole file.
+    Where { ranges: Vec<PlacedRange>, size: u64, buffered_bytes: u64, dirty_bytes: u64 },
+}
+
+/// A range of a file whose bytes are in one kind of place.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub struct PlacedRange {
+    /// Bytes from the file's start.
+    pub offset: u64,
+    /// Bytes.
+    pub len: u64,
+    /// Where they are read from.
+    pub place: Place,
+    /// They are not yet home. What is in the buffer and not dirty is at home as well.
+    pub dirty: bool,
+}
+
+/// Where bytes are read from.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub enum Place {
+    /// The buffer's memory.
+    Memory,
+    /// The buffer's log on the SSD.
+    Ssd,
+    /// Home alone.
+    Home,
+    /// Nowhere: zeros that were never written.
+    Nowhere,
 }
 
 /// One entry of a directory.
@@ -279,4 +325,42 @@ pub struct Status {
     pub troubles: Vec<DrainFailure>,
     /// The log refused a write: no new changes are taken, what is buffered can still be drained.
     pub log_failed: Option<Errno>,
+    /// Bytes of files in the buffer, dirty and clean.
+    pub live_bytes: u64,
+    /// The most that they may be.
+    pub live_bytes_max: u64,
+    /// Requests that wait, by what they wait for.
+    pub waiting: Vec<Waiting>,
+}
+
+/// Requests that wait for the same thing.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub struct Waiting {
+    /// For what.
+    pub reason: WaitReason,
+    /// How many.
+    pub requests: u32,
+    /// The path of one that they are about, below the mount.
+    pub path: Option<HomePath>,
+}
+
+/// What a request waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub enum WaitReason {
+    /// Room in the buffer, which is full.
+    Room,
+    /// Home's answer about a name, a directory or attributes.
+    HomeNames,
+    /// Bytes that only home has.
+    HomeBytes,
+    /// The end of other reads from home.
+    ReadTurn,
+    /// Writes to the same file, which come first.
+    OwnWrites,
+    /// The buffer's medium, as `fsync` does.
+    Medium,
+    /// The end of a drain.
+    Drain,
+    /// One file's way home.
+    BringHome,
 }

@@ -172,6 +172,12 @@ impl Client {
             Action::GetXattr if self.rng.chance(300) => Request::ListXattr { ino: self.any(|_| true)? },
             Action::GetXattr => Request::GetXattr { ino: self.any(|_| true)?, name: self.xattr() },
             Action::RemoveXattr => Request::RemoveXattr { ino: self.any(|_| true)?, name: self.xattr() },
+            Action::BringHome => Request::BringHome { ino: self.any(|_| true)? },
+            Action::Where => {
+                let ino = self.any(|known| known.kind == Kind::File)?;
+                let from = if self.rng.chance(500) { 0 } else { self.offset(ino) };
+                Request::Where { ino, from, max: *self.rng.pick(&[1, 3, 1000]) }
+            }
             Action::Status => {
                 if self.rng.chance(500) {
                     Request::Status

@@ -33,11 +33,13 @@ pub enum Mode {
     Complete,
     /// The same, and everything that can go wrong.
     CompleteStorm,
+    /// Single files are brought home, and asked where they are, with faults or without.
+    Staging,
 }
 
 impl Mode {
     /// All modes.
-    pub const ALL: [Mode; 13] = [
+    pub const ALL: [Mode; 14] = [
         Mode::Mixed,
         Mode::Clients,
         Mode::SharedFile,
@@ -51,6 +53,7 @@ impl Mode {
         Mode::Storm,
         Mode::Complete,
         Mode::CompleteStorm,
+        Mode::Staging,
     ];
 
     /// The mode's name on the command line.
@@ -115,6 +118,8 @@ pub enum Action {
     SetXattr,
     GetXattr,
     RemoveXattr,
+    BringHome,
+    Where,
 }
 
 impl Action {
@@ -151,11 +156,13 @@ impl Action {
         Action::SetXattr,
         Action::GetXattr,
         Action::RemoveXattr,
+        Action::BringHome,
+        Action::Where,
     ];
 }
 
 /// Kinds of actions.
-pub const ACTIONS: usize = 31;
+pub const ACTIONS: usize = 33;
 
 /// What the clients do.
 #[derive(Clone, Debug)]
@@ -233,15 +240,16 @@ pub struct Scenario {
     pub delay_percent: u64,
 }
 
-//                            look attr crea open rele read writ appe trun seta mkdi rmdi syml rdln link unli rena swap save list sync drai forg mkno stat punc allo seek setx getx remx
-const MIXED: [u32; ACTIONS] = [5, 4, 10, 6, 6, 12, 16, 6, 5, 4, 5, 3, 2, 2, 3, 6, 8, 3, 3, 4, 2, 1, 3, 1, 1, 0, 0, 0, 0, 0, 0];
-const DATA: [u32; ACTIONS] = [2, 3, 6, 5, 4, 22, 34, 8, 6, 1, 0, 0, 0, 0, 0, 1, 1, 0, 2, 0, 3, 1, 1, 0, 1, 0, 0, 0, 0, 0, 0];
-const STREAM: [u32; ACTIONS] = [0, 1, 2, 1, 1, 20, 60, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
-const NAMES: [u32; ACTIONS] = [6, 3, 14, 2, 8, 3, 5, 1, 1, 4, 10, 7, 4, 2, 6, 10, 16, 8, 4, 5, 1, 1, 4, 3, 0, 0, 0, 0, 0, 0, 0];
+//                            look attr crea open rele read writ appe trun seta mkdi rmdi syml rdln link unli rena swap save list sync drai forg mkno stat punc allo seek setx getx remx brng wher
+const MIXED: [u32; ACTIONS] = [5, 4, 10, 6, 6, 12, 16, 6, 5, 4, 5, 3, 2, 2, 3, 6, 8, 3, 3, 4, 2, 1, 3, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0];
+const DATA: [u32; ACTIONS] = [2, 3, 6, 5, 4, 22, 34, 8, 6, 1, 0, 0, 0, 0, 0, 1, 1, 0, 2, 0, 3, 1, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
+const STREAM: [u32; ACTIONS] = [0, 1, 2, 1, 1, 20, 60, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
+const NAMES: [u32; ACTIONS] = [6, 3, 14, 2, 8, 3, 5, 1, 1, 4, 10, 7, 4, 2, 6, 10, 16, 8, 4, 5, 1, 1, 4, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 const COMPLETE: [[u32; ACTIONS]; 2] = [
-    [4, 4, 10, 6, 6, 10, 14, 4, 5, 6, 5, 3, 2, 1, 3, 6, 8, 2, 2, 3, 2, 1, 3, 1, 1, 6, 4, 4, 8, 6, 4],
-    [2, 3, 6, 6, 3, 16, 24, 4, 4, 3, 0, 0, 0, 0, 0, 1, 1, 0, 1, 0, 3, 1, 1, 0, 1, 16, 8, 8, 2, 2, 1],
+    [4, 4, 10, 6, 6, 10, 14, 4, 5, 6, 5, 3, 2, 1, 3, 6, 8, 2, 2, 3, 2, 1, 3, 1, 1, 6, 4, 4, 8, 6, 4, 0, 0],
+    [2, 3, 6, 6, 3, 16, 24, 4, 4, 3, 0, 0, 0, 0, 0, 1, 1, 0, 1, 0, 3, 1, 1, 0, 1, 16, 8, 8, 2, 2, 1, 0, 0],
 ];
+const STAGING: [u32; ACTIONS] = [4, 2, 12, 5, 6, 8, 20, 5, 5, 4, 4, 2, 2, 0, 3, 4, 8, 3, 4, 1, 1, 1, 2, 1, 0, 1, 1, 0, 1, 0, 0, 16, 6];
 
 impl Scenario {
     /// The scenario of a seed.
@@ -299,6 +307,7 @@ fn workload(mode: Mode, config: &NodeConfig, rng: &mut Rng) -> Workload {
         Mode::ManyFiles => 3,
         Mode::Mixed | Mode::Clients => 0,
         Mode::Complete | Mode::CompleteStorm => rng.below(2) as usize,
+        Mode::Staging => rng.below(2) as usize,
         _ => rng.below(4) as usize,
     };
     let clients = match mode {
@@ -317,7 +326,11 @@ fn workload(mode: Mode, config: &NodeConfig, rng: &mut Rng) -> Workload {
             Mode::Stream => rng.range(60, 300),
             _ => rng.range(30, 400),
         },
-        weights: if mode.is_complete() { COMPLETE[kind % 2] } else { [MIXED, DATA, STREAM, NAMES][kind] },
+        weights: match mode {
+            Mode::Staging => STAGING,
+            _ if mode.is_complete() => COMPLETE[kind % 2],
+            _ => [MIXED, DATA, STREAM, NAMES][kind],
+        },
         names: if kind == 2 { 2 } else { names },
         dirs_max: rng.range(1, 8) as usize,
         file_bytes_max: match kind {
@@ -360,6 +373,19 @@ fn faults(mode: Mode, rng: &mut Rng) -> Faults {
                 ..home
             }
         }
+        Mode::Staging => match rng.below(5) {
+            0 => crashes,
+            1 => Faults { power_loss_per_mille: 1000, ..crashes },
+            2 => home,
+            3 => Faults {
+                power_loss_per_mille: 500,
+                crashes: crashes.crashes,
+                crash_steps_max: crashes.crash_steps_max,
+                home_flip_per_mille: 0,
+                ..home
+            },
+            _ => Faults::default(),
+        },
         _ => Faults::default(),
     }
 }

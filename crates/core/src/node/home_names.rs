@@ -45,7 +45,7 @@ impl ChangeJob {
 impl Node {
     /// Looks through the divergent names for changes that can start.
     pub(super) fn start_changes(&mut self) {
-        let urgent = self.is_home_urgent();
+        let urgent = self.is_home_urgent() || self.goals.hurry;
         if self.home.names_due.is_none() && self.home.scan_from.is_none() && self.is_write_back_async() {
             // A name that no look has come to is due when it has rested, which without a delay is at once.
             let newest = self.names.divergent.last_key_value().map(|(at, (_, _, since))| (*at, *since + self.config.write_back_delay_ns));
@@ -90,7 +90,7 @@ impl Node {
     }
 
     /// Starts one change; false if it must wait.
-    fn start_change(&mut self, parent: Ino, name: Name, action: SlotAction) -> bool {
+    pub(super) fn start_change(&mut self, parent: Ino, name: Name, action: SlotAction) -> bool {
         let ino = match &action {
             SlotAction::Settled | SlotAction::Blocked => return false,
             SlotAction::Make { ino } | SlotAction::Link { ino } | SlotAction::Remove { ino } | SlotAction::Move { ino, .. } => *ino,

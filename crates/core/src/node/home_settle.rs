@@ -142,6 +142,11 @@ impl Home {
         !self.drains.is_empty()
     }
 
+    /// Clients that wait for the end of the drain.
+    pub fn drain_count(&self) -> usize {
+        self.drains.len()
+    }
+
     /// Paths are in motion, or something waits for quiet to move them; not so when all that could move them has failed and rests.
     fn is_moving(&self) -> bool {
         let resting = self.stuck.iter().filter(|job| job.bars()).count();
@@ -238,9 +243,11 @@ impl Node {
         }
         self.start_compares();
         self.start_wanted_chunks();
+        self.start_goals();
         self.start_files();
         self.start_dir_attrs();
         self.sync_home_if_due();
+        self.answer_goals();
         self.break_ring_or_finish_drain();
     }
 
@@ -266,6 +273,12 @@ impl Node {
         (trouble.again_at > self.now).then_some(trouble.again_at)
     }
 
+    /// The failure of what was tried as often as a drain tries it.
+    pub(super) fn given_up(&self, subject: &Subject) -> Option<DrainFailure> {
+        let trouble = self.home.troubles.get(subject).filter(|trouble| trouble.tries >= self.config.drain_tries_max)?;
+        Some(self.describe(subject, trouble))
+    }
+
     pub(super) fn trouble(&mut self, subject: Subject, step: DrainStep, errno: Errno) {
         self.counters.home_errors += 1;
         let entry = self.home.troubles.entry(subject).or_insert(Trouble { errno, step, tries: 0, again_at: self.now });
@@ -280,7 +293,7 @@ impl Node {
 
     /// Looks at the files that are due, in the order in which they became so.
     fn start_files(&mut self) {
-        let hurries = self.home.is_draining() || (self.is_write_back_async() && self.is_home_urgent());
+        let hurries = self.home.is_draining() || self.goals.hurry || (self.is_write_back_async() && self.is_home_urgent());
         let may_rest = !hurries;
         if may_rest && !self.is_write_back_async() {
             return;
@@ -475,7 +488,7 @@ impl Node {
 
     fn break_ring_or_finish_drain(&mut self) {
         let home = &self.home;
-        let urgent = self.is_home_urgent();
+        let urgent = self.is_home_urgent() || !self.goals.is_empty();
         // A drain that has given its sync up leaves what waits for it, and what waits for that.
         let rests = home.is_quiet() && !home.is_moving() || self.is_sync_given_up();
         if !rests || home.scan_from.is_some() || home.names_due.is_some() || !self.ready.is_empty() || !urgent {
@@ -494,7 +507,13 @@ impl Node {
         // may wait for what the drain gives up.
         let retrying = self.home.troubles.values().any(|t| t.tries < self.config.drain_tries_max && t.again_at > self.now);
         let writing = self.io.files.values().any(|f| !f.writes.is_empty());
-        if !self.home.is_draining() || retrying || writing || self.sync.is_running() {
+        if retrying || writing || self.sync.is_running() {
+            return;
+        }
+        if !self.sync.wanted || self.is_log_hopeless() {
+            self.push_or_give_up_goals();
+        }
+        if !self.home.is_draining() {
             return;
         }
         if self.journal.durable < self.journal.last_change && !self.is_log_hopeless() {
@@ -543,15 +562,16 @@ impl Node {
 
     /// The failures that are being retried or given up.
     pub(super) fn troubles(&self, max: usize) -> Vec<DrainFailure> {
-        let describe = |(subject, trouble): (&Subject, &Trouble)| {
-            let path = match subject {
-                Subject::Name(parent, name) => self.current_child(*parent, name),
-                Subject::Data(ino) | Subject::Attr(ino) => self.names.current_path(*ino),
-                Subject::Sync => None,
-            };
-            DrainFailure { path: path.unwrap_or_default(), errno: trouble.errno, step: trouble.step }
+        self.home.troubles.iter().take(max).map(|(subject, trouble)| self.describe(subject, trouble)).collect()
+    }
+
+    fn describe(&self, subject: &Subject, trouble: &Trouble) -> DrainFailure {
+        let path = match subject {
+            Subject::Name(parent, name) => self.current_child(*parent, name),
+            Subject::Data(ino) | Subject::Attr(ino) => self.names.current_path(*ino),
+            Subject::Sync => None,
         };
-        self.home.troubles.iter().take(max).map(describe).collect()
+        DrainFailure { path: path.unwrap_or_default(), errno: trouble.errno, step: trouble.step }
     }
 
     /// When the machine wants to be woken for work at home.
@@ -560,7 +580,7 @@ impl Node {
         if home.scan_from.is_some() && home.changes_in_flight < self.config.home_changes_max && !home.barred {
             return Some(self.now);
         }
-        let queue = home.queue.first().filter(|_| self.is_write_back_async() || home.is_draining()).map(|(at, _)| *at);
+        let queue = home.queue.first().filter(|_| self.is_write_back_async() || home.is_draining() || self.goals.hurry).map(|(at, _)| *at);
         let room = !self.are_transfers_full() && home.changes_in_flight < self.config.home_changes_max && !home.barred;
         let queue = queue.filter(|_| room);
         let names = home.names_due.filter(|_| home.changes_in_flight < self.config.home_changes_max);

@@ -7,6 +7,7 @@
 //! - bytes are dirty until they were written home, made durable there and compared;
 //! - an inode or a name has at most one change under way at home, until that change is durable there.
 
+mod bring_home;
 mod data_calls;
 mod home_data;
 mod home_holes;
@@ -18,6 +19,8 @@ mod range_calls;
 mod read_calls;
 mod room;
 mod snapshot;
+mod waiting;
+mod where_is;
 mod xattr_calls;
 
 use alloc::collections::{BTreeMap, VecDeque};
@@ -33,6 +36,7 @@ use crate::master::{Namespace, Need, Stop};
 use crate::message::{Counters, DirEntry, Reply, Request, StatFs, Status};
 use crate::time::Time;
 
+use bring_home::Goals;
 use home_names::ChangedSlots;
 use home_settle::Home;
 use journal::JournalBooks;
@@ -126,6 +130,7 @@ pub struct Node {
     journal: JournalBooks,
     sync: SyncBooks,
     home: Home,
+    goals: Goals,
     effects: VecDeque<Effect>,
     pending: BTreeMap<Token, Pending>,
     next_token: u64,
@@ -168,6 +173,7 @@ impl Node {
             journal: JournalBooks::default(),
             sync: SyncBooks::default(),
             home: Home::default(),
+            goals: Goals::default(),
             effects: VecDeque::new(),
             pending: BTreeMap::new(),
             next_token: 1,
@@ -236,6 +242,9 @@ impl Node {
             draining: self.home.is_draining(),
             troubles: self.troubles(16),
             log_failed: self.journal.failed,
+            live_bytes: segments.live_bytes,
+            live_bytes_max: self.io.live_bytes_max,
+            waiting: self.waiting(),
         }
     }
 
@@ -282,8 +291,14 @@ impl Node {
                 self.xattr_call(call, request)
             }
             Request::Drain => self.start_drain(call),
+            Request::BringHome { ino } => self.start_bring_home(call, *ino),
+            Request::Where { ino, from, max } => {
+                let reply = self.where_is(*ino, *from, *max)?;
+                self.reply(call, reply);
+                Ok(())
+            }
             Request::Status => {
-                let status = self.status();
+                let status = alloc::boxed::Box::new(self.status());
                 self.reply(call, Reply::Status { status });
                 Ok(())
             }
@@ -499,6 +514,8 @@ fn changes_state(request: &Request) -> bool {
             | StatFs
             | Drain
             | Status
+            | BringHome { .. }
+            | Where { .. }
     )
 }
 

@@ -39,6 +39,17 @@ pub(super) struct ReadCall {
     failed: Option<Errno>,
 }
 
+impl ReadCall {
+    /// It waits for bytes that only home has.
+    pub(super) fn waits_for_home(&self) -> bool {
+        self.waiting > 0
+    }
+
+    pub(super) fn ino(&self) -> Ino {
+        self.ino
+    }
+}
+
 impl Node {
     pub(super) fn read(&mut self, call: CallId, ino: Ino, offset: u64, len: u32) -> Result<(), Stop> {
         let size = self.regular_file(ino)?;

@@ -51,6 +51,11 @@ impl SyncBooks {
         self.running.is_some()
     }
 
+    /// Clients that wait for the medium.
+    pub fn waiter_count(&self) -> usize {
+        self.waiters.len()
+    }
+
     /// The last sync failed: the buffer's medium does not keep what it is given.
     pub fn is_broken(&self) -> bool {
         self.broken

@@ -223,26 +223,25 @@ impl Home {
             if path.starts_with(ORPHAN) {
                 return;
             }
-            let inode = &self.inodes[&ino];
-            if !inode.uncompared.is_empty() {
-                reasons.push(format!("{path}: bytes {:?} were not compared since they were written", inode.uncompared));
-            }
-            if !inode.unsynced.is_empty() || !inode.poisoned.is_empty() {
-                reasons.push(format!("{path}: bytes {:?} {:?} were not made durable", inode.unsynced, inode.poisoned));
-            }
-            if inode.size != inode.size_durable && inode.kind == Kind::File {
-                reasons.push(format!("{path}: the size {} is not durable ({})", inode.size, inode.size_durable));
-            }
-            if inode.xattrs != inode.xattrs_durable {
-                reasons.push(format!("{path}: the extended attributes are not durable"));
-            }
-            if inode.meta != inode.meta_durable {
-                reasons.push(format!("{path}: the attributes {:?} are not durable ({:?})", inode.meta, inode.meta_durable));
-            }
+            self.inodes[&ino].not_settled(path, &mut reasons);
         });
         let of_orphan = |op: &&NameOp| op.names().iter().all(|name| name.as_bytes().starts_with(ORPHAN.as_bytes()));
         reasons.extend(self.undurable.iter().filter(|op| !of_orphan(op)).map(|op| format!("a change of names is not durable: {op:?}")));
         reasons
+    }
+
+    /// What durably stands at a path, and what of it is not durable or was not compared.
+    ///
+    /// # Errors
+    /// Says that nothing durably stands there.
+    pub fn look(&self, path: &str) -> Result<(HomeIno, Vec<String>), String> {
+        let now = self.names.resolve(path.as_bytes()).map_err(|_| format!("/{path} does not stand at home"))?;
+        if self.durable.resolve(path.as_bytes()) != Ok(now) {
+            return Err(format!("/{path} does not stand at home durably"));
+        }
+        let mut open = Vec::new();
+        self.inodes[&now].not_settled(path, &mut open);
+        Ok((now, open))
     }
 
     /// Calls `each` with every path and inode below the root, and the root as the empty path.
@@ -308,6 +307,25 @@ impl Home {
 }
 
 impl HomeInode {
+    /// Says what of it was not compared or is not durable.
+    fn not_settled(&self, path: &str, reasons: &mut Vec<String>) {
+        if !self.uncompared.is_empty() {
+            reasons.push(format!("{path}: bytes {:?} were not compared since they were written", self.uncompared));
+        }
+        if !self.unsynced.is_empty() || !self.poisoned.is_empty() {
+            reasons.push(format!("{path}: bytes {:?} {:?} were not made durable", self.unsynced, self.poisoned));
+        }
+        if self.size != self.size_durable && self.kind == Kind::File {
+            reasons.push(format!("{path}: the size {} is not durable ({})", self.size, self.size_durable));
+        }
+        if self.xattrs != self.xattrs_durable {
+            reasons.push(format!("{path}: the extended attributes are not durable"));
+        }
+        if self.meta != self.meta_durable {
+            reasons.push(format!("{path}: the attributes {:?} are not durable ({:?})", self.meta, self.meta_durable));
+        }
+    }
+
     fn new(kind: Kind, meta: HomeMeta) -> HomeInode {
         HomeInode {
             kind,

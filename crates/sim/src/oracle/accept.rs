@@ -6,7 +6,7 @@ use std::rc::Rc;
 use forebay_core::attr::{Attr, Kind};
 use forebay_core::errno::Errno;
 use forebay_core::id::{Ino, Name};
-use forebay_core::message::{DirEntry, Reply, SeekWhence};
+use forebay_core::message::{DirEntry, Place, PlacedRange, Reply, SeekWhence};
 
 use super::apply::Expected;
 use super::state::{DirHandle, Inode, ModelIno, State, TimeSpan};
@@ -46,6 +46,10 @@ impl State {
             }
             (Expected::Entries { handle, from, max, inode }, Reply::Entries { entries }) => {
                 self.accept_entries(*handle, *from, *max, inode, entries)
+            }
+            (Expected::Where { inode, from, max }, Reply::Where { ranges, size, buffered_bytes, dirty_bytes }) => {
+                check_size(inode, *size)?;
+                check_ranges(ranges, *from, *max, *size, *buffered_bytes, *dirty_bytes)
             }
             (expected, reply) => Err(format!("the answer was {reply:?}, expected was {}", brief(expected))),
         }
@@ -191,6 +195,41 @@ fn check_found(inode: &Inode, offset: u64, whence: SeekWhence, reply: &Reply) ->
     if is_right { Ok(()) } else { Err(format!("a search for {whence:?} from {offset} in a file of {size} bytes gave {reply:?}")) }
 }
 
+fn check_size(inode: &Inode, size: u64) -> Result<(), String> {
+    match inode.file() {
+        Some(data) if !(data.size..=data.size_max).contains(&size) => {
+            Err(format!("the size is {size}, expected was {} to {}", data.size, data.size_max))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Where a file is: ranges without a gap from where it was asked for, to the end unless there are as many as were asked for.
+///
+/// # Errors
+/// Says what is wrong with them.
+fn check_ranges(ranges: &[PlacedRange], from: u64, max: u32, size: u64, buffered: u64, dirty: u64) -> Result<(), String> {
+    let mut at = from.min(size);
+    let (mut buffered_seen, mut dirty_seen) = (0, 0);
+    for range in ranges {
+        let in_buffer = matches!(range.place, Place::Memory | Place::Ssd);
+        if range.offset != at || range.len == 0 || range.offset + range.len > size || (range.dirty && !in_buffer) {
+            return Err(format!("{range:?} cannot follow at {at} of a file of {size} bytes, in {ranges:?}"));
+        }
+        at += range.len;
+        buffered_seen += if in_buffer { range.len } else { 0 };
+        dirty_seen += if range.dirty { range.len } else { 0 };
+    }
+    if ranges.len() > max as usize || (ranges.len() < max as usize && at != size) {
+        return Err(format!("{} ranges of at most {max} end at {at} of {size}: {ranges:?}", ranges.len()));
+    }
+    let whole = from == 0 && at == size;
+    if buffered_seen > buffered || dirty_seen > dirty || whole && (buffered_seen, dirty_seen) != (buffered, dirty) {
+        return Err(format!("{buffered} bytes are said to be in the buffer and {dirty} to be dirty, but there are {ranges:?}"));
+    }
+    Ok(())
+}
+
 /// Attributes against the model's inode.
 ///
 /// # Errors
@@ -206,11 +245,7 @@ pub fn check_attr(inode: &Inode, attr: &Attr) -> Result<(), String> {
     if inode.kind != Kind::Directory && inode.nlink != attr.nlink {
         return Err(format!("it has {} names, expected were {}", attr.nlink, inode.nlink));
     }
-    if let Some(data) = inode.file()
-        && !(data.size..=data.size_max).contains(&attr.size)
-    {
-        return Err(format!("the size is {}, expected was {} to {}", attr.size, data.size, data.size_max));
-    }
+    check_size(inode, attr.size)?;
     if !inode.mtime.contains(attr.mtime_ns) {
         return Err(format!("the mtime is {}, expected was one of {:?}", attr.mtime_ns, inode.mtime.0));
     }

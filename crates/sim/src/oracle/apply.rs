@@ -43,6 +43,9 @@ pub enum Expected {
     /// Entries of the directory as it was.
     #[allow(missing_docs)] // As in the request.
     Entries { handle: u64, from: u64, max: u32, inode: Rc<Inode> },
+    /// Ranges without a gap of the file as it was.
+    #[allow(missing_docs)] // As in the request.
+    Where { inode: Rc<Inode>, from: u64, max: u32 },
     /// One of these errors.
     Error(&'static [Errno]),
     /// This, or an error: what is asked for has lost its last name.
@@ -60,7 +63,8 @@ impl Expected {
             | Expected::Attr(_, inode)
             | Expected::Read { inode, .. }
             | Expected::Entries { inode, .. }
-            | Expected::Found { inode, .. } => Some(inode),
+            | Expected::Found { inode, .. }
+            | Expected::Where { inode, .. } => Some(inode),
             Expected::DoneOrGone(expected) => expected.inode(),
             _ => None,
         }
@@ -72,7 +76,8 @@ impl Expected {
             | Expected::Attr(_, inode)
             | Expected::Read { inode, .. }
             | Expected::Entries { inode, .. }
-            | Expected::Found { inode, .. } => Some(inode),
+            | Expected::Found { inode, .. }
+            | Expected::Where { inode, .. } => Some(inode),
             Expected::DoneOrGone(expected) => expected.inode_mut(),
             _ => None,
         }
@@ -87,7 +92,8 @@ impl Expected {
             // The same request of the same call: only the inode can differ.
             (Expected::Read { ino: a_ino, inode: a, .. }, Expected::Read { ino: b_ino, inode: b, .. }) => a_ino == b_ino && are_alike(a, b),
             (Expected::Entries { inode: a, .. }, Expected::Entries { inode: b, .. })
-            | (Expected::Found { inode: a, .. }, Expected::Found { inode: b, .. }) => are_alike(a, b),
+            | (Expected::Found { inode: a, .. }, Expected::Found { inode: b, .. })
+            | (Expected::Where { inode: a, .. }, Expected::Where { inode: b, .. }) => are_alike(a, b),
             (Expected::Written { offset: a_offset, len: a_len, .. }, Expected::Written { offset: b_offset, len: b_len, .. }) => {
                 (a_offset, a_len) == (b_offset, b_len)
             }
@@ -176,7 +182,8 @@ impl State {
         | Request::SetXattr { ino, .. }
         | Request::GetXattr { ino, .. }
         | Request::ListXattr { ino }
-        | Request::RemoveXattr { ino, .. }) = &call.request
+        | Request::RemoveXattr { ino, .. }
+        | Request::Where { ino, .. }) = &call.request
         else {
             return false;
         };
@@ -277,7 +284,13 @@ impl State {
             // The clients do not ask it: each entry would be a reference.
             Request::ReadDirPlus { .. } => Ok(Expected::Impossible),
             Request::Forget { .. } | Request::Sync { .. } => Ok(Expected::Done),
-            Request::StatFs | Request::Drain | Request::Status => Ok(Expected::Anything),
+            Request::Where { ino, from, max } => {
+                let ino = self.resolve(*ino)?;
+                self.inode(ino).file().ok_or(Errno::EINVAL)?;
+                Ok(Expected::Where { inode: self.inode(ino).clone(), from: *from, max: *max })
+            }
+            // What a file that is home must look like there is checked apart.
+            Request::StatFs | Request::Drain | Request::Status | Request::BringHome { .. } => Ok(Expected::Anything),
         }
     }
 
@@ -551,6 +564,8 @@ impl Call {
                 | StatFs
                 | Drain
                 | Status
+                | BringHome { .. }
+                | Where { .. }
         )
     }
 
@@ -594,15 +609,14 @@ impl Call {
             Request::Allocate { ino, .. } | Request::Seek { ino, .. } => Some(ino),
             Request::SetXattr { ino, .. } | Request::GetXattr { ino, .. } => Some(ino),
             Request::ListXattr { ino } | Request::RemoveXattr { ino, .. } => Some(ino),
+            Request::Where { ino, .. } => Some(ino),
             _ => None,
         }
     }
 
     fn is_indifferent(&self) -> bool {
-        matches!(
-            self.request,
-            Request::Forget { .. } | Request::ReleaseDir { .. } | Request::Sync { .. } | Request::StatFs | Request::Drain | Request::Status
-        )
+        use Request::*;
+        matches!(self.request, Forget { .. } | ReleaseDir { .. } | Sync { .. } | StatFs | Drain | Status | BringHome { .. })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use forebay_core::attr::Kind;
-use forebay_core::id::Name;
+use forebay_core::id::{Ino, Name};
 
 use super::Oracle;
 use super::state::{Body, Inode, ModelIno, State};
@@ -27,7 +27,62 @@ impl Oracle {
     }
 }
 
+impl Oracle {
+    /// Whether one inode stands at home as in one of the possible worlds, durable and compared, under all its names and no other. Of a
+    /// directory, names, mode and owner count. One that is gone must be gone.
+    ///
+    /// # Errors
+    /// Says what differs.
+    pub fn check_brought_home(&self, ino: Ino, home: &Home) -> Result<(), String> {
+        let mut reason = "no world is possible".to_owned();
+        for world in &self.worlds {
+            match world.state.check_one(ino, home) {
+                Ok(()) => return Ok(()),
+                Err(what) => reason = what,
+            }
+        }
+        Err(reason)
+    }
+
+    /// Whether an inode has no name in one of the possible worlds.
+    pub fn may_be_gone(&self, ino: Ino) -> bool {
+        self.worlds.iter().any(|world| world.state.resolve(ino).map_or(true, |model| world.state.inode(model).nlink == 0))
+    }
+}
+
 impl State {
+    fn check_one(&self, ino: Ino, home: &Home) -> Result<(), String> {
+        let model = self.resolve(ino).map_err(|_| "it is not known".to_owned())?;
+        let inode = self.inode(model);
+        let mut names = 0;
+        let mut stack = vec![(String::new(), ModelIno::ROOT)];
+        while let Some((path, at)) = stack.pop() {
+            for (name, child) in self.inode(at).dir().into_iter().flatten() {
+                let name = String::from_utf8_lossy(name.as_bytes());
+                stack.push((if path.is_empty() { name.into() } else { format!("{path}/{name}") }, *child));
+            }
+            if at != model || at == ModelIno::ROOT {
+                continue;
+            }
+            names += 1;
+            let (there, open) = home.look(&path)?;
+            let meta = &home.inodes[&there].meta;
+            if inode.dir().is_some() && (meta.mode, meta.uid, meta.gid) != (inode.mode, inode.uid, inode.gid) {
+                return Err(format!(
+                    "/{path} at home: its attributes are {meta:?}, expected were mode {:o}, {}:{}",
+                    inode.mode, inode.uid, inode.gid
+                ));
+            }
+            if inode.dir().is_none() {
+                check_inode(inode, &home.inodes[&there]).map_err(|what| format!("/{path} at home: {what}"))?;
+                if home.names.link_count(there) != inode.nlink || !open.is_empty() {
+                    return Err(format!("/{path} at home has {} names, and {open:?}", home.names.link_count(there)));
+                }
+            }
+        }
+        if names == 0 && model != ModelIno::ROOT { Err(format!("{ino:?} has no name")) } else { Ok(()) }
+    }
+
     fn check_home(&self, home: &Home) -> Result<(), String> {
         let mut links: BTreeMap<ModelIno, HomeIno> = BTreeMap::new();
         let mut stack = vec![(String::new(), ModelIno::ROOT, ROOT)];

@@ -99,7 +99,7 @@ impl Oracle {
         if let Request::Forget { ino, count } = request {
             self.give_back(ino, count);
         }
-        if matches!(request, Request::Sync { .. } | Request::Drain) {
+        if matches!(request, Request::Sync { .. } | Request::Drain | Request::BringHome { .. }) {
             self.remember();
             self.syncs.insert(call, self.moments);
         }
@@ -264,6 +264,7 @@ impl Oracle {
         let synced = match reply {
             Reply::Done => true,
             Reply::Drained { failures } => failures.is_empty(),
+            Reply::BroughtHome { failure } => failure.is_none(),
             _ => false,
         };
         if synced {

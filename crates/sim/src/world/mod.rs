@@ -371,10 +371,39 @@ impl<M: Subject> World<M> {
             Reply::Drained { failures } if !self.liveness.home_failed_since(Time(0)) && !self.liveness.log_has_failed() => {
                 return Err(self.violation(Property::Liveness, format!("nothing has failed, but a drain gave up: {failures:?}")));
             }
+            Reply::BroughtHome { failure: None } => self.check_brought(&open)?,
+            Reply::BroughtHome { failure } if !self.liveness.home_failed_since(Time(0)) && !self.liveness.log_has_failed() => {
+                return Err(self.violation(Property::Liveness, format!("nothing has failed, but a file was given up: {failure:?}")));
+            }
+            Reply::Error { errno } if !self.liveness.may_fail(open.since, *errno) => self.check_not_brought(&open)?,
             Reply::Status { status } => self.require(Property::Capacity, self.capacity.check_status(status))?,
             _ => {}
         }
         self.answered(open.client, &open.request, &reply)
+    }
+
+    /// A file was brought home.
+    fn check_brought(&mut self, open: &OpenCall) -> Result<()> {
+        match open.request {
+            Request::BringHome { ino } if open.undisturbed => {
+                let judged = self.oracle.check_brought_home(ino, &self.home);
+                self.require(
+                    Property::Drained,
+                    judged.map_err(|what| format!("{ino:?} was brought home: {what}\n{}", self.home.describe())),
+                )
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A request failed. To bring something home fails only for what has no name.
+    fn check_not_brought(&self, open: &OpenCall) -> Result<()> {
+        match open.request {
+            Request::BringHome { ino } if open.undisturbed && !self.oracle.may_be_gone(ino) => {
+                Err(self.violation(Property::Liveness, format!("{ino:?} has a name, but was refused to be brought home")))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn check_drained(&mut self, drain: &OpenCall) -> Result<()> {

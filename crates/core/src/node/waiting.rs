@@ -1,0 +1,36 @@
+//! What requests wait for, for `status`.
+
+use alloc::vec::Vec;
+
+use super::Node;
+use crate::id::Ino;
+use crate::master::Need;
+use crate::message::{WaitReason, Waiting};
+
+impl Node {
+    /// The requests that wait, by their reason; reasons for which none waits are left out.
+    pub(super) fn waiting(&self) -> Vec<Waiting> {
+        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let mut waiting = Vec::new();
+        let mut add = |reason, requests: usize, example: Option<Ino>| {
+            if requests > 0 {
+                let path = example.and_then(|ino| self.names.current_path(ino));
+                waiting.push(Waiting { reason, requests: count(requests), path });
+            }
+        };
+        add(WaitReason::Room, self.room_waiters.len(), self.room_waiters.front().and_then(|(_, request)| request.file()));
+        let asked = self.parked.keys().next().map(|need| match need {
+            Need::Dir(ino) | Need::Attr(ino) | Need::Target(ino) => *ino,
+        });
+        add(WaitReason::HomeNames, self.parked.values().map(Vec::len).sum(), asked);
+        let fetching = self.reads.values().filter(|read| read.waits_for_home());
+        add(WaitReason::HomeBytes, fetching.clone().count(), fetching.clone().next().map(|read| read.ino()));
+        let turn = self.read_waiters.front().and_then(|call| self.reads.get(call)).map(|read| read.ino());
+        add(WaitReason::ReadTurn, self.read_waiters.len(), turn);
+        add(WaitReason::OwnWrites, self.idle_waiters.values().map(Vec::len).sum(), self.idle_waiters.keys().next().copied());
+        add(WaitReason::Medium, self.sync.waiter_count(), None);
+        add(WaitReason::Drain, self.home.drain_count(), None);
+        add(WaitReason::BringHome, self.goals.len(), self.goals.inos().first().copied());
+        waiting
+    }
+}

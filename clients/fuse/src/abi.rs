@@ -87,6 +87,8 @@ pub(crate) mod setattr {
     pub(crate) const KILL_SUIDGID: u32 = 1 << 11;
 }
 
+/// Reads go past the kernel's pages, and are not bounded by the size that it knows.
+pub(crate) const OPEN_DIRECT_IO: u32 = 1 << 0;
 /// `fuse_open_out.open_flags`: keep the pages that the kernel has of the file.
 pub(crate) const OPEN_KEEP_CACHE: u32 = 1 << 1;
 /// The same: closing need not write anything back, and so need not be told.

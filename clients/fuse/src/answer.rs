@@ -11,6 +11,7 @@ use forebay_core::message::StatFs;
 
 use crate::abi::{OUT_HEADER_BYTES, Put};
 use crate::convert::{mode, seconds};
+use crate::virtual_files::is_virtual;
 
 /// How long the kernel may keep names and attributes. All changes come through this kernel, so they do not age.
 const VALID: Duration = Duration::from_secs(24 * 60 * 60);
@@ -84,6 +85,11 @@ pub(crate) fn notify(device: &OwnedFd, code: i32, body: &[u8]) -> rustix::io::Re
     rustix::io::writev(device, &[IoSlice::new(&header), IoSlice::new(body)]).map(drop)
 }
 
+/// For how many seconds the kernel may keep an inode's name and attributes.
+fn valid(ino: Ino) -> u64 {
+    if is_virtual(ino) { 0 } else { VALID.as_secs() }
+}
+
 /// `fuse_attr`.
 fn put_attr(out: &mut Vec<u8>, ino: Ino, attr: &Attr) {
     let times = [attr.atime_ns, attr.mtime_ns, attr.ctime_ns].map(seconds);
@@ -101,8 +107,8 @@ fn put_attr(out: &mut Vec<u8>, ino: Ino, attr: &Attr) {
 pub(crate) fn put_entry(out: &mut Vec<u8>, ino: Ino, attr: &Attr) {
     out.put_u64(ino.0);
     out.put_u64(GENERATION);
-    out.put_u64(VALID.as_secs());
-    out.put_u64(VALID.as_secs());
+    out.put_u64(valid(ino));
+    out.put_u64(valid(ino));
     out.put_u64(0);
     put_attr(out, ino, attr);
 }
@@ -117,7 +123,7 @@ pub(crate) fn put_no_entry(out: &mut Vec<u8>) {
 
 /// `fuse_attr_out`.
 pub(crate) fn put_attr_out(out: &mut Vec<u8>, ino: Ino, attr: &Attr) {
-    out.put_u64(VALID.as_secs());
+    out.put_u64(valid(ino));
     out.put_u64(0);
     put_attr(out, ino, attr);
 }

@@ -7,12 +7,13 @@ use forebay_core::id::Ino;
 use forebay_core::message::RenameMode;
 use rustix::fs::{OFlags, RenameFlags};
 
-use crate::abi::{self, OPEN_KEEP_CACHE, OPEN_NO_FLUSH, Put};
+use crate::abi::{self, OPEN_DIRECT_IO, OPEN_KEEP_CACHE, OPEN_NO_FLUSH, Put};
 use crate::answer::{put_attr_out, put_entry, put_no_entry, put_open, put_stat_fs};
 use crate::convert::{allocate_mode, attr_change, kind_of_mode, permissions, seek_whence, xattr_mode};
 use crate::listing::{self, Listing};
 use crate::negotiate::Agreed;
 use crate::operation::{Header, Operation};
+use crate::virtual_files::is_virtual;
 
 const ENOTTY: Errno = Errno(25);
 const ROOT: u32 = 0;
@@ -71,7 +72,7 @@ impl<T: Transport> Exchange<'_, T> {
             Operation::Link { node, new_name } => return self.entry(client.link(Ino(node), ino, new_name)),
             Operation::Open => {
                 client.open(ino)?;
-                put_open(self.out, 0, self.open_flags());
+                put_open(self.out, 0, if is_virtual(ino) { OPEN_DIRECT_IO } else { self.open_flags() });
             }
             Operation::Create { name, mode, flags } => {
                 let (ino, attr) = client.create(ino, name, permissions(mode), has(flags, OFlags::EXCL), self.caller())?;

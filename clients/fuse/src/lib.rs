@@ -17,6 +17,7 @@ mod notify;
 mod operation;
 mod session;
 mod unmount;
+mod virtual_files;
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -31,6 +32,8 @@ use rustix::io::Errno;
 use crate::negotiate::Wishes;
 pub use crate::notify::Notifier;
 pub use crate::unmount::{clear_dead_mount, is_dead_mount};
+pub use crate::virtual_files::VirtualFile;
+use crate::virtual_files::WithVirtualFiles;
 
 /// How long [`Mounted::unmount`] waits for the requests that are being served.
 const UNMOUNT_PATIENCE: Duration = Duration::from_secs(2);
@@ -52,6 +55,8 @@ pub struct MountOptions {
     pub threads: usize,
     /// What `mount` and `df` show as the source.
     pub source: String,
+    /// Files that only the mount has, in the directory `.forebay` of its root.
+    pub virtual_files: Vec<VirtualFile>,
 }
 
 /// Why mounting failed.
@@ -156,8 +161,9 @@ pub fn mount<T: Transport + 'static>(client: Client<T>, options: MountOptions) -
         Mounted { mountpoint: mountpoint.clone(), device: number, session: Arc::default(), connection: Weak::new(), left: false };
     let wishes = Wishes { kernel_write_back: options.kernel_write_back, write_bytes_max: options.write_bytes_max };
     let end = mounted.session.clone();
+    let transport = WithVirtualFiles::new(client.into_transport(), options.virtual_files);
     let started = negotiate::handshake(&device, &wishes)
-        .and_then(|agreed| session::start(device, client.into_transport(), agreed, options.threads, end))
+        .and_then(|agreed| session::start(device, transport, agreed, options.threads, end))
         .map_err(|error| {
             mounted.session.set();
             let _ = unmount::detach(&mountpoint);

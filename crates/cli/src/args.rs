@@ -39,6 +39,12 @@ pub(crate) enum Command {
     Status(StatusArgs),
     /// Bring everything home and compare it there; the instance goes on.
     Drain(TargetArgs),
+    /// Bring files and directories from home into the buffer, as far as it holds them.
+    StageIn(StageArgs),
+    /// Bring files and directories home now, and compare them there.
+    StageOut(StageArgs),
+    /// Show which ranges of files are in memory, on the SSD, at home, and what is not yet home.
+    Where(WhereArgs),
     /// Show every setting and where it came from.
     Config(ConfigArgs),
     /// Replay a recorded run through the core and check that it decides the same.
@@ -63,6 +69,9 @@ pub(crate) enum Command {
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) settings: SettingArgs,
+    /// Mount over the backing directory itself, for the command alone: no path in a script changes. It stays where you are.
+    #[arg(long, conflicts_with = "mount")]
+    pub(crate) over: bool,
     /// The command and its arguments; a relative path is looked up in the mount.
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
@@ -120,6 +129,51 @@ pub(crate) struct StatusArgs {
     /// The buffer directory of the instance, instead of its mount.
     #[arg(long, value_name = "DIR")]
     pub(crate) buffer: Option<PathBuf>,
+    /// As JSON; with --watch, one line each time.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Again and again, every so many seconds [default: 1], until Ctrl-C or until no instance is left.
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "1",
+        value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub(crate) watch: Option<u32>,
+    /// With --watch: so many times.
+    #[arg(long, value_name = "NUMBER", requires = "watch", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) times: Option<u64>,
+}
+
+/// Which instance files belong to.
+#[derive(Args, Debug)]
+pub(crate) struct InstanceArgs {
+    /// Where the instance is mounted [default: FOREBAY_MOUNT, else the instance in which the first path lies, else the only one].
+    #[arg(long, value_name = "MOUNT", conflicts_with = "buffer")]
+    pub(crate) mount: Option<PathBuf>,
+    /// The buffer directory of the instance, instead of its mount.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) buffer: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct StageArgs {
+    #[command(flatten)]
+    pub(crate) instance: InstanceArgs,
+    /// Files, directories with all that is in them, or patterns (`*`, `?`, `[a-z]`, `**`): in the mount, in the backing directory, or relative.
+    #[arg(value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// A file with one path a line, or - for standard input; blank lines and lines that begin with # count for nothing.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) list: Option<PathBuf>,
+    /// Files at a time.
+    #[arg(long, value_name = "NUMBER", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=12))]
+    pub(crate) jobs: u8,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct WhereArgs {
+    #[command(flatten)]
+    pub(crate) instance: InstanceArgs,
+    /// Files: in the mount, in the backing directory, or relative.
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) paths: Vec<PathBuf>,
     /// As JSON.
     #[arg(long)]
     pub(crate) json: bool,
@@ -234,6 +288,9 @@ pub(crate) struct SettingArgs {
     /// How long to wait for processes that still use the mount when the command has ended [default: 10s].
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     busy_wait: Option<OsString>,
+    /// Serve counters for Prometheus at this address: a port of this machine (9100), or both (0.0.0.0:9100).
+    #[arg(long, value_name = "ADDR:PORT", allow_negative_numbers = true)]
+    metrics: Option<OsString>,
     /// The TOML file [default: $XDG_CONFIG_HOME/forebay/config.toml, if it exists].
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -267,6 +324,7 @@ impl SettingArgs {
             Key::MountThreads => &self.mount_threads,
             Key::Grace => &self.grace,
             Key::BusyWait => &self.busy_wait,
+            Key::Metrics => &self.metrics,
         }
         .clone()
     }

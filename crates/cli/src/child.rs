@@ -45,13 +45,14 @@ fn refusal(name: &OsString, error: &io::Error) -> Error {
 }
 
 impl Child {
-    /// Starts `command` in `mount`. Its end is told to `events`.
-    pub(crate) fn start(command: &[OsString], mount: &Path, events: Sender<Event>) -> Result<Child, Error> {
+    /// Starts `command` in the directory `stand`, which is looked up anew: what is mounted over it now is where the command stands. Its end is
+    /// told to `events`.
+    pub(crate) fn start(command: &[OsString], mount: &Path, stand: &Path, events: Sender<Event>) -> Result<Child, Error> {
         let (name, arguments) =
             command.split_first().ok_or_else(|| Error::Coded { message: "no command is given".into(), exit: Exit::Usage })?;
         let own_group = !has_terminal();
         let mut builder = Command::new(name);
-        builder.args(arguments).current_dir(mount).env("FOREBAY_MOUNT", mount).env("PWD", mount);
+        builder.args(arguments).current_dir(stand).env("FOREBAY_MOUNT", mount).env("PWD", stand);
         if own_group {
             builder.process_group(0);
         }
@@ -146,7 +147,7 @@ mod tests {
     fn run(command: &[&str], act: impl FnOnce(&Child)) -> ExitStatus {
         let (sender, receiver) = channel();
         let command: Vec<OsString> = command.iter().map(OsString::from).collect();
-        let child = Child::start(&command, Path::new("/"), sender).unwrap();
+        let child = Child::start(&command, Path::new("/"), Path::new("/"), sender).unwrap();
         act(&child);
         assert!(matches!(receiver.recv_timeout(Duration::from_secs(30)), Ok(Event::ChildEnded)));
         child.reap().unwrap()
@@ -172,7 +173,7 @@ mod tests {
     fn a_command_that_cannot_start_is_refused_as_by_a_shell() {
         for (name, code) in [("forebay-no-such-command", 127), ("/no/such/command", 127), ("/etc/passwd", 126), ("/", 126)] {
             let (sender, _receiver) = channel();
-            let error = Child::start(&[name.into()], Path::new("/"), sender).unwrap_err();
+            let error = Child::start(&[name.into()], Path::new("/"), Path::new("/"), sender).unwrap_err();
             assert_eq!(error.code(), code, "{error}");
             assert!(error.to_string().contains(name), "{error}");
         }

@@ -5,11 +5,13 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use forebay_core::config::{ReplacementKind, WriteBack};
 use thiserror::Error;
 
+use crate::metrics;
 use crate::size::{self, SizeError};
 
 /// A setting.
@@ -34,10 +36,11 @@ pub(crate) enum Key {
     MountThreads,
     Grace,
     BusyWait,
+    Metrics,
 }
 
 impl Key {
-    pub(crate) const ALL: [Key; 19] = [
+    pub(crate) const ALL: [Key; 20] = [
         Key::Backing,
         Key::Mount,
         Key::Buffer,
@@ -57,6 +60,7 @@ impl Key {
         Key::MountThreads,
         Key::Grace,
         Key::BusyWait,
+        Key::Metrics,
     ];
 
     /// Its name in the file, and after `--`.
@@ -81,6 +85,7 @@ impl Key {
             Key::MountThreads => "mount-threads",
             Key::Grace => "grace",
             Key::BusyWait => "busy-wait",
+            Key::Metrics => "metrics",
         }
     }
 
@@ -274,6 +279,10 @@ impl Layers {
         self.value(key, "time", |text| duration_ns(utf8(text)?))
     }
 
+    fn address(&self, key: Key) -> Result<Option<SocketAddr>, SettingError> {
+        self.value(key, "address", |text| metrics::parse(utf8(text)?))
+    }
+
     fn threads(&self, key: Key, least: usize) -> Result<Option<usize>, SettingError> {
         self.value(key, "number of threads", |text| match utf8(text)?.parse() {
             Ok(number) if (least..=256).contains(&number) => Ok(number),
@@ -351,6 +360,8 @@ pub(crate) struct Settings {
     pub(crate) mount_threads: usize,
     pub(crate) grace_ns: u64,
     pub(crate) busy_wait_ns: u64,
+    /// Where counters are served to Prometheus.
+    pub(crate) metrics: Option<SocketAddr>,
 }
 
 impl Settings {
@@ -376,6 +387,7 @@ impl Settings {
             mount_threads: layers.threads(Key::MountThreads, 1)?.unwrap_or(4),
             grace_ns: layers.duration_ns(Key::Grace)?.unwrap_or(10_000_000_000),
             busy_wait_ns: layers.duration_ns(Key::BusyWait)?.unwrap_or(10_000_000_000),
+            metrics: layers.address(Key::Metrics)?,
         })
     }
 
@@ -403,6 +415,7 @@ impl Settings {
             Key::MountThreads => Some(self.mount_threads.to_string()),
             Key::Grace => Some(time(self.grace_ns)),
             Key::BusyWait => Some(time(self.busy_wait_ns)),
+            Key::Metrics => self.metrics.map(|address| address.to_string()),
         }
     }
 }

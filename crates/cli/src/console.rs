@@ -1,6 +1,7 @@
 //! What the user sees on standard error: messages, and the progress of a drain.
 
 use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use forebay_core::message::Status;
@@ -58,17 +59,69 @@ impl Console {
         }
     }
 
-    /// Shows a drain: a bar on a terminal, now and then a line elsewhere.
-    pub(crate) fn meter(&self) -> Meter {
-        let bar = (self.terminal && self.verbosity >= Verbosity::Normal).then(|| {
+    /// A bar, on a terminal.
+    fn bar(&self, what: &str) -> Option<ProgressBar> {
+        (self.terminal && self.verbosity >= Verbosity::Normal).then(|| {
             let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
-            let style = ProgressStyle::with_template(
-                "forebay: draining {wide_bar} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} ETA {eta} {msg}",
-            );
+            let style = ProgressStyle::with_template(&format!(
+                "forebay: {what} {{wide_bar}} {{binary_bytes}}/{{binary_total_bytes}} {{binary_bytes_per_sec}} ETA {{eta}} {{msg}}"
+            ));
             bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
             bar
-        });
-        Meter { console: *self, bar, total_bytes: 0, started: Instant::now(), told: Instant::now() }
+        })
+    }
+
+    /// Shows a drain: a bar on a terminal, now and then a line elsewhere.
+    pub(crate) fn meter(&self) -> Meter {
+        Meter { console: *self, bar: self.bar("draining"), total_bytes: 0, started: Instant::now(), told: Instant::now() }
+    }
+
+    /// Shows work on many files, in the same way.
+    pub(crate) fn task_meter(&self, what: &'static str) -> TaskMeter {
+        TaskMeter { console: *self, what, bar: self.bar(what), started: Instant::now(), told: Instant::now() }
+    }
+}
+
+/// How far work on many files is.
+#[derive(Debug, Default)]
+pub(crate) struct Task {
+    pub(crate) done_files: AtomicU64,
+    pub(crate) done_bytes: AtomicU64,
+    /// As far as it is known: it grows while files are found.
+    pub(crate) total_bytes: AtomicU64,
+}
+
+/// Shows how far work on many files is.
+#[derive(Debug)]
+pub(crate) struct TaskMeter {
+    console: Console,
+    what: &'static str,
+    bar: Option<ProgressBar>,
+    started: Instant,
+    told: Instant,
+}
+
+impl TaskMeter {
+    pub(crate) fn show(&mut self, task: &Task) {
+        let load = |number: &AtomicU64| number.load(Ordering::Acquire);
+        let (files, done_bytes, total_bytes) = (load(&task.done_files), load(&task.done_bytes), load(&task.total_bytes));
+        if let Some(bar) = &self.bar {
+            bar.set_length(total_bytes);
+            bar.set_position(done_bytes);
+            bar.set_message(format!("{files} files"));
+        } else if self.told.elapsed() >= PLAIN_PROGRESS {
+            self.told = Instant::now();
+            let rate = Bytes((done_bytes as f64 / self.started.elapsed().as_secs_f64()) as u64);
+            let what = self.what;
+            self.console.say(&format!("{what}: {} of {}, {files} files, {rate}/s", Bytes(done_bytes), Bytes(total_bytes)));
+        }
+    }
+
+    /// Takes the bar away.
+    pub(crate) fn finish(self) {
+        if let Some(bar) = self.bar {
+            bar.finish_and_clear();
+        }
     }
 }
 

@@ -13,11 +13,12 @@ use forebay_core::config::NodeConfig;
 use forebay_core::errno::Errno;
 use forebay_core::id::{HomePath, Ino};
 use forebay_core::message::{DrainFailure, DrainStep, Reply, Request, Status};
-use forebay_fuse::{MountOptions, Mounted};
+use forebay_fuse::{MountOptions, Mounted, VirtualFile};
 use forebay_server::{CallPayload, Instance, Options, RecoverySummary, StartError, Transport};
 use forebay_store::{BufferError, Superblock, SuperblockError};
 use parking_lot::{Mutex, RwLock};
 
+use crate::config::Settings;
 use crate::error::{Error, Exit};
 
 /// The way of the mount's requests to the instance, which can be closed for good.
@@ -25,7 +26,7 @@ use crate::error::{Error, Exit};
 /// A process may keep a file open beyond the unmounting. Once the last drain begins, nothing may be acknowledged any more: it would be lost
 /// with the buffer.
 #[derive(Clone)]
-struct Gate {
+pub(crate) struct Gate {
     instance: Arc<Instance>,
     closed: Arc<RwLock<bool>>,
 }
@@ -41,6 +42,9 @@ impl Transport for Gate {
         if *closed { Reply::Error { errno: Errno::EIO } } else { self.instance.call_telling(request, payload, waits) }
     }
 }
+
+/// Asks a running instance, as the mount does.
+pub(crate) type FileClient = Client<Gate>;
 
 /// A running instance, mounted or not.
 pub(crate) struct Engine {
@@ -105,14 +109,25 @@ impl Engine {
     }
 
     /// Mounts the instance.
-    pub(crate) fn mount(&self, point: &Path, allow_other: bool, kernel_write_back: bool, threads: usize) -> Result<(), Error> {
-        let write_bytes_max = self.gate.instance.write_bytes_max();
-        let source = "forebay".into();
-        let options = MountOptions { mountpoint: point.into(), allow_other, kernel_write_back, write_bytes_max, threads, source };
+    pub(crate) fn mount(&self, point: &Path, allow_other: bool, settings: &Settings, virtual_files: Vec<VirtualFile>) -> Result<(), Error> {
+        let options = MountOptions {
+            mountpoint: point.into(),
+            allow_other,
+            kernel_write_back: settings.kernel_write_back,
+            write_bytes_max: self.gate.instance.write_bytes_max(),
+            threads: settings.mount_threads,
+            source: "forebay".into(),
+            virtual_files,
+        };
         let mounted =
             forebay_fuse::mount(Client::new(self.gate.clone()), options).map_err(|error| Error::Unavailable(error.to_string()))?;
         *self.mounted.lock() = Some(mounted);
         Ok(())
+    }
+
+    /// One more way to ask it.
+    pub(crate) fn client(&self) -> FileClient {
+        Client::new(self.gate.clone())
     }
 
     /// Its state.
@@ -173,7 +188,7 @@ impl Engine {
 ///
 /// Another process asks for it. A thread of this one would wait for itself: if this process were killed meanwhile, that thread could not
 /// end before its request was answered, the kernel would not give the request up before this process had ended, and both would last for ever.
-fn flush_kernel(mount: &Path) -> Result<(), DrainFailure> {
+pub(crate) fn flush_kernel(mount: &Path) -> Result<(), DrainFailure> {
     let failure = |errno| DrainFailure { path: HomePath::default(), errno, step: DrainStep::Write };
     if crate::mounts::mounted_at(mount).is_none() {
         // Unmounted from outside: the kernel flushed it then, and what is here now is another file system.

@@ -14,11 +14,14 @@ mod drain;
 mod engine;
 mod error;
 mod geometry;
+mod metrics;
 mod mount;
 mod mounts;
 mod over;
 mod pages;
+mod paths;
 mod places;
+mod rates;
 mod recover;
 mod registry;
 mod remote;
@@ -29,6 +32,7 @@ mod show;
 mod signals;
 mod size;
 mod sizes;
+mod stage;
 mod summary;
 mod view;
 
@@ -41,6 +45,7 @@ use crate::args::{Cli, Command, SettingArgs};
 use crate::config::{Layers, Settings};
 use crate::console::{Console, Verbosity};
 use crate::error::{Error, Exit};
+use crate::stage::Direction;
 
 /// Writes to standard output; a reader that has seen enough is no error.
 fn print(text: &str) -> Result<(), Error> {
@@ -64,12 +69,21 @@ fn settings(args: &SettingArgs, console: Console) -> Result<(Layers, Settings), 
 
 fn dispatch(cli: &Cli, arguments: &[OsString], console: Console) -> Result<u8, Error> {
     match &cli.command {
-        Command::Run(args) => return run::command(&settings(&args.settings, console)?.1, &args.command, console),
+        Command::Run(args) => {
+            if args.over {
+                // First of all: the kernel refuses it to a process with several threads.
+                over::enter()?;
+            }
+            return run::command(&settings(&args.settings, console)?.1, args.over, &args.command, console);
+        }
         Command::Recover(args) => recover::command(args, console),
         Command::Mount(args) => mount::command(args, &settings(&args.settings, console)?.1, arguments, console),
         Command::Umount(args) => remote::umount(args, console),
         Command::Status(args) => remote::status(args, console),
         Command::Drain(args) => remote::drain(args, console),
+        Command::StageIn(args) => stage::command(Direction::In, args, console),
+        Command::StageOut(args) => stage::command(Direction::Out, args, console),
+        Command::Where(args) => stage::where_is(args),
         Command::Config(args) => {
             let (layers, settings) = settings(&args.settings, console)?;
             show::command(&layers, &settings, args.toml)

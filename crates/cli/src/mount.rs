@@ -34,7 +34,7 @@ pub(crate) fn command(args: &MountArgs, settings: &Settings, arguments: &[OsStri
         rustix::process::setsid().map_err(|error| Error::io("leave the session of the terminal")(error.into()))?;
     }
     let events = Events::take_signals()?;
-    let session = Session::open(&Opening { settings, role: "mount", stoppable: true, console, events: &events })?;
+    let session = Session::open(&Opening { settings, role: "mount", over: false, stoppable: true, console, events: &events })?;
     if args.background_child {
         tell_parent(&session.tag.buffer)?;
     } else {

@@ -68,16 +68,28 @@ pub(crate) struct User {
     pub(crate) name: String,
 }
 
+/// Whose paths are looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sees {
+    /// Those of every process.
+    Any,
+    /// Those of processes that see the mounts that this one sees.
+    Our,
+}
+
 /// Processes, other than this one, that have a working directory, a root or an open file below `mount`.
 ///
 /// Only links are read, nothing below the mount is touched: a server that no longer answers cannot block this. Processes of other users stay
 /// unseen without privilege.
-pub(crate) fn users(mount: &Path) -> Vec<User> {
+pub(crate) fn users(mount: &Path, sees: Sees) -> Vec<User> {
     let own = std::process::id();
+    let namespace = |pid: u32| std::fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
+    // A path of another mount namespace may read the same and lead elsewhere.
+    let here = namespace(own).filter(|_| sees == Sees::Our);
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     let mut users: Vec<User> = entries
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok())
-        .filter(|pid| *pid != own && uses(*pid, mount))
+        .filter(|pid| *pid != own && (here.is_none() || namespace(*pid) == here) && uses(*pid, mount))
         .map(|pid| User { pid, name: command_name(pid) })
         .collect();
     users.sort_by_key(|user| user.pid);
@@ -138,9 +150,9 @@ mod tests {
     fn finds_who_works_in_a_directory() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().canonicalize().unwrap();
-        assert_eq!(users(&path), []);
+        assert_eq!(users(&path, Sees::Any), []);
         let mut child = std::process::Command::new("cat").current_dir(&path).stdin(std::process::Stdio::piped()).spawn().unwrap();
-        let found = users(&path);
+        let found = users(&path, Sees::Our);
         drop(child.stdin.take());
         child.wait().unwrap();
         assert_eq!(found.len(), 1);

@@ -109,9 +109,11 @@ pub(crate) struct Choice {
 
 impl Choice {
     /// Chooses what the settings leave open, and refuses what cannot work. The backing directory must be given.
-    pub(crate) fn make(settings: &Settings, backing_given: &Path, id: &str) -> Result<Choice, PlaceError> {
+    /// With `over`, the mount point is the backing directory.
+    pub(crate) fn make(settings: &Settings, over: bool, backing_given: &Path, id: &str) -> Result<Choice, PlaceError> {
         let backing = backing(backing_given)?;
         let mount = match &settings.mount {
+            _ if over => backing.clone(),
             Some(path) => resolve_mount(path)?,
             None => fresh_mount(id, settings.allow_other)?,
         };
@@ -119,7 +121,9 @@ impl Choice {
             Some(path) => resolve(path).map_err(|error| PlaceError::Buffer { path: path.clone(), reason: error.to_string() })?,
             None => fresh_buffer(id, &backing)?,
         };
-        keep_apart("the mount point", &mount, "the backing directory", &backing)?;
+        if !over {
+            keep_apart("the mount point", &mount, "the backing directory", &backing)?;
+        }
         keep_apart("the buffer directory", &buffer, "the backing directory", &backing)?;
         keep_apart("the buffer directory", &buffer, "the mount point", &mount)?;
         Ok(Choice { backing, mount, buffer, mount_given: settings.mount.is_some(), buffer_given: settings.buffer.is_some() })

@@ -1,6 +1,6 @@
 //! `status`, `drain` and `umount`: commands that ask a running instance.
 
-use std::io;
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use crate::args::{StatusArgs, TargetArgs, UmountArgs};
@@ -74,22 +74,63 @@ fn target(args: &TargetArgs) -> Result<Target, Error> {
     })
 }
 
-/// A connection to a running instance.
-fn connect(target: &Target) -> Result<(Tag, Control), Error> {
-    let (tag, state) = target.find()?;
-    if state == State::Left {
-        return Err(Error::Unavailable(format!(
-            "the process that served the buffer {} is gone; bring home what it left with:\n  {}",
-            tag.buffer.display(),
-            recover_command(&tag.buffer)
-        )));
+/// The running instance that files belong to: the one that is named, else the one around, else the one in which `path` lies, or else the
+/// working directory, else the only one.
+pub(crate) fn running(mount: Option<&PathBuf>, buffer: Option<&PathBuf>, path: Option<&Path>) -> Result<Tag, Error> {
+    let around = std::env::var_os("FOREBAY_MOUNT").map(PathBuf::from);
+    if let Some(target) = Target::of(mount, buffer).or_else(|| around.map(Target::Mount)) {
+        let (tag, state) = target.find()?;
+        return if state == State::Left { Err(left(&tag)) } else { Ok(tag) };
     }
-    let control = Control::connect(&tag.buffer).map_err(|error| match error.kind() {
+    let mut all: Vec<Tag> = registry::list().into_iter().filter(|(_, state)| *state == State::Running).map(|(tag, _)| tag).collect();
+    let here = std::env::current_dir().unwrap_or_default();
+    let whole = path.map_or_else(|| here.clone(), |path| here.join(path));
+    let depth = |tag: &Tag| {
+        let tops = [tag.mount.as_deref(), Some(tag.backing.as_path())];
+        tops.into_iter().flatten().filter(|top| whole.starts_with(top)).map(|top| top.components().count()).max()
+    };
+    match all.iter().enumerate().filter_map(|(at, tag)| Some((depth(tag)?, at))).max() {
+        Some((_, at)) => Ok(all.swap_remove(at)),
+        None if all.len() == 1 => Ok(all.swap_remove(0)),
+        None if all.is_empty() => Err(Error::Unavailable("this user has no running instances".into())),
+        None => Err(Error::Coded {
+            message: "say which instance is meant: give its mount as --mount MOUNT, or its --buffer DIR".into(),
+            exit: crate::error::Exit::Usage,
+        }),
+    }
+}
+
+/// Its process is gone.
+fn left(tag: &Tag) -> Error {
+    Error::Unavailable(format!(
+        "the process that served the buffer {} is gone; bring home what it left with:\n  {}",
+        tag.buffer.display(),
+        recover_command(&tag.buffer)
+    ))
+}
+
+/// It does not let us in.
+pub(crate) fn unreachable(tag: &Tag, error: &io::Error) -> Error {
+    match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
             Error::Unavailable(format!("process {} does not listen yet, or is about to end; try again", tag.process.pid))
         }
         _ => Error::Unavailable(format!("cannot reach process {} through {}: {error}", tag.process.pid, tag.buffer.join("ctl").display())),
-    })?;
+    }
+}
+
+/// A connection to the instance of `tag`.
+pub(crate) fn connect_to(tag: &Tag) -> Result<Control, Error> {
+    Control::connect(&tag.buffer).map_err(|error| unreachable(tag, &error))
+}
+
+/// A connection to a running instance.
+fn connect(target: &Target) -> Result<(Tag, Control), Error> {
+    let (tag, state) = target.find()?;
+    if state == State::Left {
+        return Err(left(&tag));
+    }
+    let control = connect_to(&tag)?;
     Ok((tag, control))
 }
 
@@ -137,18 +178,45 @@ pub(crate) fn view(tag: &Tag, state: State) -> InstanceView {
 
 /// `forebay status`.
 pub(crate) fn status(args: &StatusArgs, console: Console) -> Result<(), Error> {
+    let Some(seconds) = args.watch else { return show(args, console, false).map(drop) };
+    let mut shown = false;
+    for _ in 0..args.times.unwrap_or(u64::MAX) {
+        if shown {
+            std::thread::sleep(std::time::Duration::from_secs(seconds.into()));
+        }
+        if !show(args, console, shown)? {
+            break;
+        }
+        shown = true;
+    }
+    Ok(())
+}
+
+/// Shows the instances that are meant; says whether there are any. One that was `shown` before and has ended is no error.
+fn show(args: &StatusArgs, console: Console, shown: bool) -> Result<bool, Error> {
     let found = match Target::of(args.mount.as_ref(), args.buffer.as_ref()) {
-        Some(target) => vec![target.find()?],
+        Some(target) => match target.find() {
+            Err(_) if shown => Vec::new(),
+            found => vec![found?],
+        },
         None => registry::list(),
     };
     let views: Vec<InstanceView> = found.iter().map(|(tag, state)| view(tag, *state)).collect();
+    let watching = args.watch.is_some();
     if args.json {
-        let text = serde_json::to_string_pretty(&views).map_err(|error| Error::io("print the state")(error.into()))?;
-        return crate::print(&(text + "\n"));
+        let text = if watching { serde_json::to_string(&views) } else { serde_json::to_string_pretty(&views) };
+        crate::print(&(text.map_err(|error| Error::io("print the state")(error.into()))? + "\n"))?;
+    } else if views.is_empty() {
+        console.say(if shown { "there is no instance any more" } else { "this user has no instances" });
+    } else {
+        let text = views.iter().map(InstanceView::text).collect::<Vec<_>>().join("\n");
+        // A terminal shows the newest state in the place of the last; elsewhere a blank line parts them.
+        let before = match (watching && io::stdout().is_terminal(), shown) {
+            (true, _) => "\x1b[H\x1b[2J",
+            (false, true) => "\n",
+            (false, false) => "",
+        };
+        crate::print(&format!("{before}{text}"))?;
     }
-    if views.is_empty() {
-        console.say("this user has no instances");
-        return Ok(());
-    }
-    crate::print(&views.iter().map(InstanceView::text).collect::<Vec<_>>().join("\n"))
+    Ok(!views.is_empty())
 }

@@ -9,7 +9,7 @@ use crate::child::{self, Child};
 use crate::config::Settings;
 use crate::console::Console;
 use crate::drain::End;
-use crate::error::Error;
+use crate::error::{Error, Exit};
 use crate::places;
 use crate::session::{Closed, Opening, Session};
 use crate::signals::{self, Event, Events};
@@ -34,13 +34,18 @@ struct Run<'a> {
 }
 
 /// `forebay run`: the exit status of the command, or an error with a status of its own.
-pub(crate) fn command(settings: &Settings, command: &[OsString], console: Console) -> Result<u8, Error> {
+pub(crate) fn command(settings: &Settings, over: bool, command: &[OsString], console: Console) -> Result<u8, Error> {
+    if over && settings.mount.is_some() {
+        let message = "--over mounts over the backing directory, but a place to mount is set; leave one of the two out".into();
+        return Err(Error::Coded { message, exit: Exit::Usage });
+    }
+    let stand = if over { Some(std::env::current_dir().map_err(Error::io("find the working directory"))?) } else { None };
     let report_path = settings.report.as_deref().map(|path| places::output("the report", path)).transpose()?;
     let events = Events::take_signals()?;
     let mut run = Run { settings, command, console, events, signals_seen: 0, begun: Instant::now() };
-    let session = Session::open(&Opening { settings, role: "run", stoppable: false, console, events: &run.events })?;
+    let session = Session::open(&Opening { settings, role: "run", over, stoppable: false, console, events: &run.events })?;
     console.detail(&format!("mounted at {}", session.mount_point().display()));
-    let ran = run.child(session.mount_point());
+    let ran = run.child(session.mount_point(), stand.as_deref());
     let (end, drain_time) = run.bring_home(&session)?;
     let tag = session.tag.clone();
     let closed = session.close(end, settings.keep);
@@ -67,9 +72,9 @@ fn write_report(report: &Report, path: &Path) -> Result<(), Error> {
 
 impl Run<'_> {
     /// Runs the command until it has ended, by itself or by a signal that asked this process to end.
-    fn child(&mut self, mount: &Path) -> Ran {
+    fn child(&mut self, mount: &Path, stand: Option<&Path>) -> Ran {
         let started = Instant::now();
-        let child = match Child::start(self.command, mount, self.events.sender.clone()) {
+        let child = match Child::start(self.command, mount, stand.unwrap_or(mount), self.events.sender.clone()) {
             Ok(child) => child,
             Err(error) => return Ran { status: Err(error), took: Duration::ZERO },
         };

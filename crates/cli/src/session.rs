@@ -1,5 +1,6 @@
 //! The life of an instance in this process: chosen, started, mounted, drained, taken away.
 
+use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
@@ -7,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use forebay_core::config::NodeConfig;
 use forebay_core::message::Status;
+use forebay_fuse::VirtualFile;
 
 use crate::config::{SettingError, Settings};
 use crate::console::Console;
@@ -15,13 +17,15 @@ use crate::control::server::ControlServer;
 use crate::drain::{self, End};
 use crate::engine::{self, Engine, Plan};
 use crate::error::{Error, Exit};
+use crate::metrics;
 use crate::mounts;
 use crate::places::{self, Choice, Content, Place};
 use crate::recover;
 use crate::registry::{self, Entry, ProcessId, Tag};
+use crate::show;
 use crate::signals::{Event, Events};
 use crate::sizes;
-use crate::view::quoted;
+use crate::view::{InstanceView, StatusView, quoted};
 
 /// A mounted instance.
 pub(crate) struct Session {
@@ -50,6 +54,8 @@ pub(crate) struct Closed {
 pub(crate) struct Opening<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) role: &'a str,
+    /// It is mounted over the backing directory, in a mount namespace of this process.
+    pub(crate) over: bool,
     /// Whether the control socket may stop the instance.
     pub(crate) stoppable: bool,
     pub(crate) console: Console,
@@ -93,7 +99,8 @@ impl Session {
         let Opening { settings, console, .. } = opening;
         let backing = settings.backing.as_deref().ok_or(SettingError::NoBacking)?;
         let id = registry::fresh_id();
-        let choice = Choice::make(settings, backing, &id)?;
+        let choice = Choice::make(settings, opening.over, backing, &id)?;
+        let metrics = settings.metrics.map(metrics::listen).transpose()?;
         let record = settings.record.as_deref().map(|path| choice.recording(path)).transpose()?;
         let memory_dir = settings.memory_dir.as_deref().map(|path| choice.memory_dir(path)).transpose()?;
         let mut left_made = false;
@@ -135,7 +142,7 @@ impl Session {
         tag.mount_made = mount.made;
         tag.memory_dir = memory_dir;
         let mut session = Session { engine: Arc::new(engine), tag, entry: None, control: None, buffer, mount, console: *console };
-        match session.mount(opening) {
+        match session.mount(opening, metrics) {
             Ok(()) => Ok(session),
             Err(error) => {
                 // Nothing was written yet: the mount never was.
@@ -147,16 +154,39 @@ impl Session {
         }
     }
 
-    fn mount(&mut self, opening: &Opening<'_>) -> Result<(), Error> {
+    fn mount(&mut self, opening: &Opening<'_>, metrics: Option<TcpListener>) -> Result<(), Error> {
         let settings = opening.settings;
         // Before it is mounted: whatever happens from now on, the buffer knows where its mount is.
         self.tag.write().map_err(Error::io(format!("write to {}", self.buffer.path.display())))?;
         self.entry = Some(self.tag.register().map_err(Error::io("enter the instance into the list of this user's instances"))?);
-        self.engine.mount(&self.mount.path, settings.allow_other, settings.kernel_write_back, settings.mount_threads)?;
+        // Nobody but the command and what it starts can see a mount of its own: other users may be among these.
+        let allow_other = settings.allow_other || opening.over;
+        self.engine.mount(&self.mount.path, allow_other, settings, self.virtual_files(settings))?;
+        if let Some(listener) = metrics {
+            let address = metrics::serve(listener, &self.engine).map_err(Error::io("serve metrics"))?;
+            opening.console.say(&format!("metrics are at http://{address}/metrics"));
+        }
         let stop = opening.stoppable.then(|| opening.events.sender.clone());
         let control = ControlServer::start(self.engine.clone(), self.tag.clone(), stop);
         self.control = Some(control.map_err(Error::io("listen on the control socket"))?);
         Ok(())
+    }
+
+    /// What can be read in `.forebay` of the mount: the state and counters, and the settings.
+    fn virtual_files(&self, settings: &Settings) -> Vec<VirtualFile> {
+        // The mount must not keep the engine alive that keeps the mount.
+        let (engine, tag) = (Arc::downgrade(&self.engine), self.tag.clone());
+        let stats = move || {
+            let status = engine.upgrade().map(|engine| StatusView::from(&engine.status()));
+            let mut text = serde_json::to_vec_pretty(&InstanceView::new(&tag, "running", status)).unwrap_or_default();
+            text.push(b'\n');
+            text
+        };
+        let config = show::in_use(settings, &self.tag).into_bytes();
+        vec![
+            VirtualFile { name: "stats", content: Arc::new(stats) },
+            VirtualFile { name: "config", content: Arc::new(move || config.clone()) },
+        ]
     }
 
     /// Where it is mounted.
@@ -169,7 +199,8 @@ impl Session {
         let until = Instant::now() + wait;
         let mut told = false;
         loop {
-            let users = mounts::users(&self.mount.path);
+            let sees = if self.mount.path == self.tag.backing { mounts::Sees::Our } else { mounts::Sees::Any };
+            let users = mounts::users(&self.mount.path, sees);
             if users.is_empty() {
                 return told;
             }

@@ -2,6 +2,8 @@
 
 use crate::config::{Key, Layers, Settings, Source};
 use crate::error::Error;
+use crate::registry::Tag;
+use crate::size;
 
 /// What the default is where it depends on the machine or on the directories.
 fn open_default(key: Key) -> &'static str {
@@ -37,6 +39,25 @@ fn file(layers: &Layers, settings: &Settings) -> String {
         };
         text += &if given { line } else { format!("# {line}") };
         text += "\n";
+    }
+    text
+}
+
+/// What an instance works with, as a file that gives the same.
+pub(crate) fn in_use(settings: &Settings, tag: &Tag) -> String {
+    let node = &tag.node;
+    let segments = |count: u32| size::exact(u64::from(count) * u64::from(node.segment_bytes));
+    let mut text = String::new();
+    for key in Key::ALL {
+        let value = match key {
+            Key::Backing => Some(tag.backing.display().to_string()),
+            Key::Mount => tag.mount.as_ref().map(|mount| mount.display().to_string()),
+            Key::Buffer => Some(tag.buffer.display().to_string()),
+            Key::Capacity => Some(segments(node.segments_max)),
+            Key::Memory => Some(segments(node.memory_segments_max)),
+            key => settings.text(key),
+        };
+        text.extend(value.map(|value| format!("{} = {}\n", key.name(), toml::Value::String(value))));
     }
     text
 }

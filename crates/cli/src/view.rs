@@ -6,9 +6,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use forebay_core::errno::Errno;
-use forebay_core::message::{Counters, DrainFailure, DrainStep, Status};
+use forebay_core::id::HomePath;
+use forebay_core::message::{Counters, DrainFailure, DrainStep, Status, WaitReason, Waiting};
 use serde::{Deserialize, Serialize};
 
+use crate::rates::RateView;
 use crate::registry::{Tag, unix_ms};
 use crate::size::Bytes;
 
@@ -26,6 +28,14 @@ pub(crate) struct FailureView {
     pub(crate) error: String,
 }
 
+impl FailureView {
+    /// A step at `path` that failed.
+    pub(crate) fn of(path: &HomePath, step: &str, errno: Errno) -> FailureView {
+        let path = Path::new(OsStr::from_bytes(path.as_bytes())).display().to_string();
+        FailureView { path: if path.is_empty() { ".".into() } else { path }, step: step.into(), error: error_text(errno) }
+    }
+}
+
 impl From<&DrainFailure> for FailureView {
     fn from(failure: &DrainFailure) -> FailureView {
         let step = match failure.step {
@@ -35,8 +45,7 @@ impl From<&DrainFailure> for FailureView {
             DrainStep::Compare => "compare its bytes",
             DrainStep::Attributes => "set mode, owner or times",
         };
-        let path = Path::new(OsStr::from_bytes(failure.path.as_bytes())).display().to_string();
-        FailureView { path: if path.is_empty() { ".".into() } else { path }, step: step.into(), error: error_text(failure.errno) }
+        FailureView::of(&failure.path, step, failure.errno)
     }
 }
 
@@ -71,6 +80,47 @@ pub(crate) struct StatusView {
     pub(crate) draining: bool,
     pub(crate) troubles: Vec<FailureView>,
     pub(crate) log_failed: Option<String>,
+    /// Bytes of files in the buffer, dirty and clean, and the most that they may be.
+    pub(crate) live_bytes: u64,
+    pub(crate) live_bytes_max: u64,
+    /// Requests that wait.
+    pub(crate) waiting: Vec<WaitView>,
+    /// How fast things go; none just after the start, and at the end of a run.
+    pub(crate) rates: Option<RateView>,
+}
+
+/// Requests that wait for the same thing.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub(crate) struct WaitView {
+    /// For what.
+    pub(crate) what: String,
+    pub(crate) requests: u32,
+    /// One that they are about, below the mount.
+    pub(crate) path: Option<String>,
+}
+
+impl From<&Waiting> for WaitView {
+    fn from(waiting: &Waiting) -> WaitView {
+        let what = match waiting.reason {
+            WaitReason::Room => "room in the buffer",
+            WaitReason::HomeNames => "names or attributes from home",
+            WaitReason::HomeBytes => "bytes from home",
+            WaitReason::ReadTurn => "other reads from home",
+            WaitReason::OwnWrites => "writes to the same file",
+            WaitReason::Medium => "the buffer's disk",
+            WaitReason::Drain => "a drain",
+            WaitReason::BringHome => "a file on its way home",
+        };
+        let path = waiting.path.as_ref().map(|path| Path::new(OsStr::from_bytes(path.as_bytes())).display().to_string());
+        WaitView { what: what.into(), requests: waiting.requests, path }
+    }
+}
+
+impl WaitView {
+    fn line(&self) -> String {
+        let example = self.path.as_ref().filter(|path| !path.is_empty()).map(|path| format!(" ({path})")).unwrap_or_default();
+        format!("  waiting  {} requests for {}{example}", self.requests, self.what)
+    }
 }
 
 impl From<&Status> for StatusView {
@@ -88,6 +138,10 @@ impl From<&Status> for StatusView {
             draining: status.draining,
             troubles: status.troubles.iter().map(FailureView::from).collect(),
             log_failed: status.log_failed.map(error_text),
+            live_bytes: status.live_bytes,
+            live_bytes_max: status.live_bytes_max,
+            waiting: status.waiting.iter().map(WaitView::from).collect(),
+            rates: None,
         }
     }
 }
@@ -147,22 +201,24 @@ impl InstanceView {
 }
 
 impl StatusView {
+    /// When everything will be home.
+    fn eta(&self) -> String {
+        let left = self.rates.and_then(|rates| rates.drain_eta_s).filter(|_| self.dirty_bytes > 0);
+        let draining = if self.draining { ", draining" } else { "" };
+        format!("{draining}{}", left.map(|seconds| format!(", home in {seconds} s at the present rate")).unwrap_or_default())
+    }
+
     fn lines(&self) -> Vec<String> {
         let counters = &self.counters;
         let mut lines = vec![
+            format!("  memory   {} of {}", Bytes(self.used_memory_bytes), Bytes(self.memory_bytes)),
             format!(
-                "  holds    {} of {} ({} in memory), peak {}",
-                Bytes(self.used_bytes),
+                "  ssd      {} of {}; peak of both {}",
+                Bytes(self.used_bytes.saturating_sub(self.used_memory_bytes)),
                 Bytes(self.capacity_bytes),
-                Bytes(self.used_memory_bytes),
                 Bytes(self.peak_bytes)
             ),
-            format!(
-                "  not home {} and {} names{}",
-                Bytes(self.dirty_bytes),
-                self.dirty_names,
-                if self.draining { ", draining" } else { "" }
-            ),
+            format!("  not home {} and {} names{}", Bytes(self.dirty_bytes), self.dirty_names, self.eta()),
             format!("  in       {} written in {} writes", Bytes(counters.written_bytes), counters.writes),
             format!(
                 "  out      {} read in {} reads, {} of it from the buffer",
@@ -178,9 +234,16 @@ impl StatusView {
             ),
             format!("  swaps    {}, {} of them dirty", counters.swaps, counters.dirty_swaps),
         ];
-        if self.waiting_for_room > 0 {
-            lines.push(format!("  {} requests wait for room", self.waiting_for_room));
+        if let Some(rates) = &self.rates {
+            lines.push(format!(
+                "  now      in {}/s, out {}/s, to home {}/s, from home {}/s",
+                Bytes(rates.written_bytes_per_s),
+                Bytes(rates.read_bytes_per_s),
+                Bytes(rates.home_written_bytes_per_s),
+                Bytes(rates.home_read_bytes_per_s)
+            ));
         }
+        lines.extend(self.waiting.iter().map(WaitView::line));
         if let Some(error) = &self.log_failed {
             lines.push(format!("  the log refused a write ({error}): nothing new is taken, what is buffered can be drained"));
         }

@@ -235,7 +235,7 @@ impl State {
                 Reply::StatFs { stat: StatFs { total_bytes: 1 << 30, free_bytes: 1 << 29, name_bytes_max: 255, ..StatFs::default() } }
             }
             Request::Open { .. } | Request::Release { .. } | Request::Sync { .. } => Reply::Done,
-            Request::Drain | Request::Status => return Err(Errno::ENOSYS),
+            Request::Drain | Request::Status | Request::BringHome { .. } | Request::Where { .. } => return Err(Errno::ENOSYS),
         })
     }
 }
@@ -288,6 +288,7 @@ pub fn options(path: &Path) -> MountOptions {
         write_bytes_max: 1 << 20,
         threads: 4,
         source: "forebay:/a, b".into(),
+        virtual_files: Vec::new(),
     }
 }
 

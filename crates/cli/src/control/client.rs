@@ -5,7 +5,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Answer, Ask, Command, Ended, VERSION, read_line, with_socket_path, write_line};
+use super::files::{FileAction, FileAnswer, FileAsk, Measure};
+use super::{Answer, Ask, Command, Ended, FailureView, VERSION, read_line, with_socket_path, write_line};
 use crate::console::Meter;
 use crate::error::Error;
 use crate::view::InstanceView;
@@ -43,6 +44,12 @@ impl Control {
         }
     }
 
+    /// Begins a conversation about single files.
+    pub(crate) fn files(mut self) -> Result<Files, Error> {
+        let answers = self.ask(Command::Files, ANSWER_WITHIN).map_err(lost)?;
+        Ok(Files { stream: self.stream, answers })
+    }
+
     /// Has it drain, or stop, and shows how far it is.
     pub(crate) fn follow(mut self, command: Command, mut meter: Meter) -> Result<Ended, Error> {
         let mut answers = self.ask(command, ANSWER_WITHIN).map_err(lost)?;
@@ -55,6 +62,41 @@ impl Control {
                 }
                 Some(Answer::Refused { reason }) => return Err(Error::Unavailable(reason)),
                 Some(Answer::Status(_)) | None => return Err(lost(io::ErrorKind::UnexpectedEof.into())),
+            }
+        }
+    }
+}
+
+/// A conversation about single files.
+pub(crate) struct Files {
+    stream: UnixStream,
+    answers: BufReader<UnixStream>,
+}
+
+/// What an instance of another version says to a question that it does not know.
+#[derive(serde::Deserialize)]
+#[serde(untagged)]
+enum Line {
+    Known(FileAnswer),
+    Other(Answer),
+}
+
+impl Files {
+    /// Asks about a path; `each` is given every line but the last.
+    pub(crate) fn ask(
+        &mut self,
+        path: &[u8],
+        action: FileAction,
+        mut each: impl FnMut(FileAnswer),
+    ) -> Result<Result<Measure, FailureView>, Error> {
+        write_line(&mut self.stream, &FileAsk { path: path.to_vec(), action }).map_err(lost)?;
+        loop {
+            match read_line(&mut self.answers).map_err(lost)? {
+                Some(Line::Known(FileAnswer::Done(measure))) => return Ok(Ok(measure)),
+                Some(Line::Known(FileAnswer::Failed(failure))) => return Ok(Err(failure)),
+                Some(Line::Known(answer)) => each(answer),
+                Some(Line::Other(Answer::Refused { reason })) => return Err(Error::Unavailable(reason)),
+                Some(Line::Other(_)) | None => return Err(lost(io::ErrorKind::UnexpectedEof.into())),
             }
         }
     }

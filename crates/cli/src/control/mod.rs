@@ -1,7 +1,9 @@
-//! How the commands `status`, `drain` and `umount` reach a running instance: a Unix socket in its buffer directory, which only its user can
+//! How the commands `status`, `drain`, `umount`, `where`, `stage-in` and `stage-out` reach a running instance: a Unix socket in its buffer directory, which only its user can
 //! enter, and lines of JSON on it: one [`Ask`], then [`Answer`]s until the last.
 
 pub(crate) mod client;
+pub(crate) mod files;
+mod files_server;
 pub(crate) mod server;
 
 use std::io;
@@ -28,6 +30,8 @@ pub(crate) enum Command {
     Drain,
     /// Bring everything home, unmount and end; with `force` even if processes use the mount.
     Stop { force: bool },
+    /// A conversation about single files follows: see [`files`].
+    Files,
 }
 
 /// The only line from the one who asks.

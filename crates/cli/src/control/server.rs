@@ -9,10 +9,12 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::files_server::Conversation;
 use super::{Answer, Ask, Command, Ended, VERSION, read_line, with_socket_path, write_line};
 use crate::console::Progress;
 use crate::engine::Engine;
 use crate::mounts;
+use crate::rates::{self, RateBooks};
 use crate::registry::Tag;
 use crate::signals::Event;
 use crate::view::{FailureView, InstanceView, StatusView};
@@ -20,7 +22,7 @@ use crate::view::{FailureView, InstanceView, StatusView};
 /// Connections at a time; a further one is refused.
 const CONNECTIONS_MAX: usize = 16;
 /// How often progress is told.
-const PROGRESS_EVERY: Duration = Duration::from_millis(200);
+pub(super) const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 /// How long the one who asks may take for it.
 const ASK_WITHIN: Duration = Duration::from_secs(10);
 
@@ -33,6 +35,7 @@ struct Shared {
     ended: Mutex<Option<Ended>>,
     ended_now: Condvar,
     connections: AtomicUsize,
+    rates: RateBooks,
 }
 
 /// Answers on the control socket until the process ends.
@@ -51,7 +54,9 @@ impl ControlServer {
             ended: Mutex::default(),
             ended_now: Condvar::new(),
             connections: AtomicUsize::new(0),
+            rates: RateBooks::default(),
         });
+        watch_rates(&shared)?;
         let for_thread = shared.clone();
         std::thread::Builder::new().name("control".into()).spawn(move || accept(&listener, &for_thread))?;
         Ok(ControlServer { shared })
@@ -66,6 +71,19 @@ impl ControlServer {
             std::thread::sleep(Duration::from_millis(5));
         }
     }
+}
+
+/// Looks at the instance every now and then, as long as it is there.
+fn watch_rates(shared: &Arc<Shared>) -> io::Result<()> {
+    let watched = Arc::downgrade(shared);
+    let watch = move || {
+        while let Some(shared) = watched.upgrade() {
+            shared.rates.note(&shared.engine.status());
+            drop(shared);
+            std::thread::sleep(rates::NOTE_EVERY);
+        }
+    };
+    std::thread::Builder::new().name("rates".into()).spawn(watch).map(drop)
 }
 
 fn listen(buffer: &Path) -> io::Result<UnixListener> {
@@ -104,7 +122,9 @@ impl Shared {
         stream.set_read_timeout(Some(ASK_WITHIN))?;
         stream.set_write_timeout(Some(ASK_WITHIN))?;
         let refused = |reason: String| Answer::Refused { reason };
-        let ask: Ask = match read_line(&mut BufReader::new(&stream)) {
+        let for_reading = stream.try_clone()?;
+        let mut lines = BufReader::new(&for_reading);
+        let ask: Ask = match read_line(&mut lines) {
             Ok(Some(ask)) => ask,
             Ok(None) => return Ok(()),
             Err(error) => return write_line(&mut stream, &refused(format!("the request cannot be understood: {error}"))),
@@ -116,9 +136,12 @@ impl Shared {
         }
         match ask.command {
             Command::Status => {
-                let status = StatusView::from(&self.engine.status());
+                let status = self.engine.status();
+                let rates = self.rates.over(&status);
+                let status = StatusView { rates, ..StatusView::from(&status) };
                 write_line(&mut stream, &Answer::Status(Box::new(InstanceView::new(&self.tag, "running", Some(status)))))
             }
+            Command::Files => Conversation::serve(&self.engine, &self.tag, stream, lines),
             Command::Drain => self.drain(&mut stream),
             Command::Stop { force } => match self.why_not_stop(force) {
                 Some(reason) => write_line(&mut stream, &refused(reason)),
@@ -164,7 +187,7 @@ impl Shared {
                 self.tag.role, self.tag.process.pid, self.tag.process.pid
             ));
         }
-        let users = self.tag.mount.as_deref().filter(|_| !force).map(mounts::users).unwrap_or_default();
+        let users = self.tag.mount.as_deref().filter(|_| !force).map(|mount| mounts::users(mount, mounts::Sees::Any)).unwrap_or_default();
         (!users.is_empty())
             .then(|| format!("the mount is in use by {}; end them, or detach it from them with --force", mounts::describe(&users)))
     }

@@ -1,7 +1,7 @@
 //! The kernel's requests, each carried to the server and its answer back.
 
 use forebay_client::{Client, Transport};
-use forebay_core::attr::{Attr, Caller};
+use forebay_core::attr::{Attr, Caller, Kind};
 use forebay_core::errno::Errno;
 use forebay_core::id::Ino;
 use forebay_core::message::RenameMode;
@@ -10,6 +10,7 @@ use rustix::fs::{OFlags, RenameFlags};
 use crate::abi::{self, OPEN_DIRECT_IO, OPEN_KEEP_CACHE, OPEN_NO_FLUSH, Put};
 use crate::answer::{put_attr_out, put_entry, put_no_entry, put_open, put_stat_fs};
 use crate::convert::{allocate_mode, attr_change, kind_of_mode, permissions, seek_whence, xattr_mode};
+use crate::held::Held;
 use crate::listing::{self, Listing};
 use crate::negotiate::Agreed;
 use crate::operation::{Header, Operation};
@@ -33,6 +34,8 @@ pub(crate) enum Outcome {
 pub(crate) struct Exchange<'a, T: Transport> {
     pub(crate) client: Client<T>,
     pub(crate) agreed: &'a Agreed,
+    /// Used if the kernel opens unasked; else nothing is in it.
+    pub(crate) held: Option<&'a Held>,
     pub(crate) header: &'a Header,
     /// The answer's body is put at the end.
     pub(crate) out: &'a mut Vec<u8>,
@@ -61,6 +64,10 @@ impl<T: Transport> Exchange<'_, T> {
             Operation::SymLink { name, target } => return self.entry(client.sym_link(ino, name, target, self.caller())),
             Operation::MakeNode { name, mode, rdev } => {
                 let kind = kind_of_mode(mode).ok_or(Errno::EINVAL)?;
+                if kind == Kind::File && self.held.is_some() {
+                    // Nothing differs but that it is open already.
+                    return self.created(client.create(ino, name, permissions(mode), true, self.caller()));
+                }
                 return self.entry(client.make_node(ino, name, kind, permissions(mode), rdev, self.caller()));
             }
             Operation::MakeDir { name, mode } => return self.entry(client.make_dir(ino, name, permissions(mode), self.caller())),
@@ -70,6 +77,8 @@ impl<T: Transport> Exchange<'_, T> {
                 client.rename(ino, name, Ino(new_parent), new_name, rename_mode(flags)?)?;
             }
             Operation::Link { node, new_name } => return self.entry(client.link(Ino(node), ino, new_name)),
+            // The kernel does not ask again for either: it opens by itself, and makes files with MKNOD.
+            Operation::Open | Operation::Create { .. } if self.held.is_some() => return Err(Errno::ENOSYS),
             Operation::Open => {
                 client.open(ino)?;
                 put_open(self.out, 0, if is_virtual(ino) { OPEN_DIRECT_IO } else { self.open_flags() });
@@ -87,7 +96,7 @@ impl<T: Transport> Exchange<'_, T> {
             Operation::OpenDir => put_open(self.out, client.open_dir(ino)?, 0),
             Operation::ReadDir { handle, offset, len, plus } => {
                 let room_bytes = len.min(self.agreed.transfer_bytes_max);
-                listing::fill(client, &Listing { directory: ino, handle, offset, room_bytes, plus }, self.out)?;
+                listing::fill(client, self.held, &Listing { directory: ino, handle, offset, room_bytes, plus }, self.out)?;
             }
             Operation::ReleaseDir { handle } => client.release_dir(handle)?,
             Operation::Destroy => {}
@@ -137,8 +146,20 @@ impl<T: Transport> Exchange<'_, T> {
         Ok(Outcome::Body)
     }
 
+    /// An entry, for which the server has counted a reference.
     fn entry(&mut self, result: Result<(Ino, Attr), Errno>) -> Result<Outcome, Errno> {
         let (ino, attr) = result?;
+        hold(&self.client, self.held, ino, &attr)?;
+        put_entry(self.out, ino, &attr);
+        Ok(Outcome::Body)
+    }
+
+    /// An entry that the server has opened already.
+    fn created(&mut self, result: Result<(Ino, Attr), Errno>) -> Result<Outcome, Errno> {
+        let (ino, attr) = result?;
+        if let Some(held) = self.held {
+            held.add(ino, || Ok(()))?;
+        }
         put_entry(self.out, ino, &attr);
         Ok(Outcome::Body)
     }
@@ -149,9 +170,14 @@ impl<T: Transport> Exchange<'_, T> {
     }
 
     fn forget(&self, items: impl Iterator<Item = (u64, u64)>) -> Outcome {
-        for (ino, count) in items {
+        for (ino, count) in items.map(|(ino, count)| (Ino(ino), count)) {
             // There is no reply in which an error could be told, and none that could matter.
-            let _ = self.client.forget(Ino(ino), count);
+            if let Some(held) = self.held {
+                held.give_back(ino, count, || {
+                    let _ = self.client.release(ino);
+                });
+            }
+            let _ = self.client.forget(ino, count);
         }
         Outcome::Silence
     }
@@ -184,6 +210,16 @@ impl<T: Transport> Exchange<'_, T> {
         self.out.put_u32(0);
         Ok(Outcome::Body)
     }
+}
+
+/// Opens a file for the kernel, which has got a reference to it; if that fails there is no reference.
+pub(crate) fn hold<T: Transport>(client: &Client<T>, held: Option<&Held>, ino: Ino, attr: &Attr) -> Result<(), Errno> {
+    let Some(held) = held.filter(|_| attr.kind == Kind::File) else { return Ok(()) };
+    held.add(ino, || client.open(ino)).map_err(|errno| {
+        // It was removed meanwhile, say.
+        let _ = client.forget(ino, 1);
+        if errno == Errno::ESTALE { Errno::ENOENT } else { errno }
+    })
 }
 
 fn rename_mode(flags: u32) -> Result<RenameMode, Errno> {

@@ -10,6 +10,7 @@ mod buffers;
 mod convert;
 mod device;
 mod filesystem;
+mod held;
 mod listing;
 mod mountinfo;
 mod negotiate;

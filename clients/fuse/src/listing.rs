@@ -9,6 +9,8 @@ use forebay_core::message::DirEntry;
 use crate::abi::{OUT_HEADER_BYTES, Put};
 use crate::answer::{ENTRY_BYTES, put_entry, put_no_entry};
 use crate::convert::entry_type;
+use crate::filesystem::hold;
+use crate::held::Held;
 
 /// Directory entries asked for at a time; the kernel's buffer of a page holds about as many.
 const ENTRIES_MAX: u32 = 128;
@@ -31,7 +33,7 @@ pub(crate) struct Listing {
 }
 
 /// Fills a body from the offset on, as far as it goes.
-pub(crate) fn fill<T: Transport>(client: &Client<T>, listing: &Listing, out: &mut Vec<u8>) -> Result<(), Errno> {
+pub(crate) fn fill<T: Transport>(client: &Client<T>, held: Option<&Held>, listing: &Listing, out: &mut Vec<u8>) -> Result<(), Errno> {
     for (at, name) in [".", ".."].into_iter().enumerate().skip(usize::try_from(listing.offset).unwrap_or(2)) {
         // The kernel takes the numbers of these two from its own tree, and no attributes.
         if !listing.fits(out, name.as_bytes()) {
@@ -53,7 +55,7 @@ pub(crate) fn fill<T: Transport>(client: &Client<T>, listing: &Listing, out: &mu
                     give_back(client, [(entry, attr)].into_iter().chain(entries));
                     return Ok(());
                 }
-                match attr {
+                match attr.filter(|attr| hold(client, held, entry.ino, attr).is_ok()) {
                     Some(attr) => put_entry(out, entry.ino, &attr),
                     // A mere name, as in the short form: it is gone, or home was not yet asked.
                     None => out.resize(out.len() + ENTRY_BYTES, 0),

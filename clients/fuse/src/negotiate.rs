@@ -41,6 +41,8 @@ pub(crate) struct Agreed {
     pub(crate) kernel_syncs: bool,
     /// The kernel keeps written bytes back.
     pub(crate) kernel_write_back: bool,
+    /// The kernel opens and closes files by itself, once it was told that there is no such request.
+    pub(crate) opens_unasked: bool,
 }
 
 impl Agreed {
@@ -146,7 +148,12 @@ fn agree(major: u32, minor: u32, max_readahead: u32, offered: u64, wishes: &Wish
     body.put_u16(0);
     body.put_u32((flags >> 32) as u32);
     body.resize(64, 0);
-    let agreed = Agreed { transfer_bytes_max, kernel_syncs: minor >= MINOR_SYNCS, kernel_write_back: flags & init::WRITEBACK_CACHE != 0 };
+    let agreed = Agreed {
+        transfer_bytes_max,
+        kernel_syncs: minor >= MINOR_SYNCS,
+        kernel_write_back: flags & init::WRITEBACK_CACHE != 0,
+        opens_unasked: offered & init::NO_OPEN_SUPPORT != 0,
+    };
     Ok((agreed, body))
 }
 
@@ -160,7 +167,7 @@ mod tests {
     #[test]
     fn only_what_is_offered_is_taken() {
         let (agreed, body) = agree(7, 45, 128 << 10, init::MAX_PAGES | init::WRITEBACK_CACHE, &WISHES).unwrap();
-        assert_eq!(agreed, Agreed { transfer_bytes_max: 256 << 10, kernel_syncs: true, kernel_write_back: false });
+        assert_eq!(agreed, Agreed { transfer_bytes_max: 256 << 10, kernel_syncs: true, kernel_write_back: false, opens_unasked: false });
         assert!(agreed.request_bytes_max() >= (256 << 10) + IN_HEADER_BYTES + WRITE_IN_BYTES);
         let mut reader = Reader::new(&body);
         let fields: Vec<u32> = std::iter::from_fn(|| reader.u32()).collect();

@@ -22,6 +22,7 @@ use crate::SessionEnd;
 use crate::answer::{self, Answer};
 use crate::buffers::Buffers;
 use crate::filesystem::{Exchange, Outcome};
+use crate::held::Held;
 use crate::negotiate::Agreed;
 use crate::notify::Notifier;
 use crate::operation::{self, Operation};
@@ -43,6 +44,7 @@ pub(crate) struct Session<T: Transport> {
     device: Arc<OwnedFd>,
     transport: T,
     agreed: Agreed,
+    held: Held,
     steady: usize,
     buffers: Buffers,
     crew: Mutex<Crew>,
@@ -108,6 +110,7 @@ pub(crate) fn start<T: Transport + 'static>(
         device: device.clone(),
         transport,
         agreed,
+        held: Held::default(),
         steady: steady.clamp(1, THREADS_MAX),
         buffers: Buffers::new(agreed.request_bytes_max()),
         crew: Mutex::default(),
@@ -231,7 +234,8 @@ impl<T: Transport + 'static> Session<T> {
     fn serve(self: &Arc<Self>, header: &operation::Header, operation: Operation<'_>, data: &mut Vec<u8>, answer: &mut Answer, turn: &Turn) {
         let client = Client::new(Watched { session: self, turn });
         let out = answer.begin();
-        let mut exchange = Exchange { client, agreed: &self.agreed, header, out, data, mode_is_stale: false };
+        let held = self.agreed.opens_unasked.then_some(&self.held);
+        let mut exchange = Exchange { client, agreed: &self.agreed, held, header, out, data, mode_is_stale: false };
         let outcome = catch_unwind(AssertUnwindSafe(|| exchange.serve(operation))).unwrap_or_else(|_| {
             log::problem(&format!("request {} of the kernel met a bug; it gets EIO, please report the message above", header.opcode));
             Err(Errno::EIO)

@@ -544,3 +544,44 @@ fn a_listing_brings_attributes_along() {
     assert!(looked_up <= 310, "{looked_up} lookups of 300 names");
     mounted.unmount().unwrap();
 }
+
+/// The server has open what the kernel knows: neither open(2) nor close(2) asks anything, and what is removed while it is open stays whole.
+#[test]
+fn opening_and_closing_cost_no_requests() {
+    if !can_mount() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let server = MemoryServer::new();
+    let mounted = mount(&server, options(dir.path()));
+    let path = dir.path().join("f");
+    fs::write(&path, b"bytes").unwrap();
+    fs::write(dir.path().join("first"), b"the kernel asks once whether it has to ask").unwrap();
+    drop(File::open(&path).unwrap());
+    server.take_requests();
+    for _ in 0..20 {
+        drop(OpenOptions::new().read(true).write(true).open(&path).unwrap());
+    }
+    assert_eq!(server.take_requests(), []);
+
+    File::create_new(dir.path().join("g")).unwrap();
+    let requests = server.take_requests();
+    let only_made = [matches!(requests.first(), Some(Request::Lookup { .. })), matches!(requests.last(), Some(Request::Create { .. }))];
+    assert!(requests.len() == 2 && only_made == [true, true], "{requests:?}");
+
+    let open = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+    fs::remove_file(&path).unwrap();
+    fs::remove_file(dir.path().join("g")).unwrap();
+    open.write_all_at(b"still", 5).unwrap();
+    assert_eq!(open.metadata().unwrap().len(), 10);
+    let closes = std::cell::Cell::new(0);
+    let count = || {
+        let closed = server.take_requests().into_iter().filter(|request| matches!(request, Request::Release { .. }));
+        closes.set(closes.get() + closed.count());
+        closes.get()
+    };
+    wait_until("the server closes what was not open", || count() == 1);
+    drop(open);
+    wait_until("the server closes the other, too", || count() == 2);
+    mounted.unmount().unwrap();
+}

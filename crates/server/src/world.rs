@@ -154,6 +154,10 @@ impl World for StoreWorld {
         }
     }
 
+    fn may_hold_home(&self, ino: Ino) -> bool {
+        self.home.may_hold(ino)
+    }
+
     fn forget_home(&self, ino: Ino) {
         self.home.forget(ino);
     }
@@ -178,11 +182,11 @@ fn journal_failed(error: JournalError) -> Errno {
 }
 
 impl JournalIo for StoreJournal {
-    fn append(&mut self, position: Position, record: &Record) -> Result<(), Errno> {
+    fn append(&mut self, records: &[(Position, &Record)]) -> Result<(), Errno> {
         if let Some(errno) = self.failed {
             return Err(errno);
         }
-        self.journal.append(position, record).map_err(|error| *self.failed.insert(journal_failed(error)))
+        self.journal.append_all(records).map_err(|error| *self.failed.insert(journal_failed(error)))
     }
 
     fn rotate(&mut self, position: Position, records: &[Record]) -> Result<(), Errno> {

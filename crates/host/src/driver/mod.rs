@@ -256,6 +256,12 @@ impl<M: Machine<Input = Input, Effect = Effect>> Shared<M> {
 
     fn send(&self, jobs: Vec<Job>) {
         for job in jobs {
+            // Waking a thread costs more than the question.
+            if let Effect::ForgetHome { ino } = job.effect
+                && !self.world.may_hold_home(ino)
+            {
+                continue;
+            }
             self.queues.send(job);
         }
     }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use forebay_core::effect::{Effect, Input, Outcome, Payload};
 use forebay_core::errno::Errno;
-use forebay_core::id::{CallId, Token};
+use forebay_core::id::{CallId, Position, Token};
 use forebay_core::machine::Machine;
 use forebay_core::message::Reply;
+use forebay_core::record::Record;
 use forebay_core::time::Time;
 
 use super::call::{CallSlot, CallWork, FetchBuffer, part, part_mut};
@@ -77,20 +78,34 @@ impl<M: Machine<Input = Input, Effect = Effect>> State<M> {
 
     /// Hands in one event and every answer that is there at once, and sorts what the machine asks for.
     pub(super) fn run(&mut self, first: Event, after: &mut After) {
+        let mut answers = VecDeque::new();
         let mut event = Some(first);
         while let Some(next) = event {
             self.handle(next);
-            event = loop {
+            while answers.is_empty() {
                 match self.effects.pop_front() {
-                    None => break None,
-                    Some(effect) => {
-                        if let Some((token, result)) = self.route(effect, after) {
-                            break Some(Event::Input(Input::Done { token, result }));
-                        }
-                    }
+                    None => break,
+                    Some(Effect::Journal { token, position, record }) => answers.extend(self.append(token, position, record)),
+                    Some(effect) => answers.extend(self.route(effect, after)),
                 }
-            };
+            }
+            event = answers.pop_front().map(|(token, result)| Event::Input(Input::Done { token, result }));
         }
+    }
+
+    /// Appends a record, and in the same piece those that are to be appended right behind it.
+    fn append(&mut self, token: Token, position: Position, record: Record) -> Vec<(Token, Result<Outcome, Errno>)> {
+        let mut tokens = vec![token];
+        let mut records = vec![(position, record)];
+        while let Some(Effect::Journal { .. }) = self.effects.front()
+            && let Some(Effect::Journal { token, position, record }) = self.effects.pop_front()
+        {
+            tokens.push(token);
+            records.push((position, record));
+        }
+        let records: Vec<(Position, &Record)> = records.iter().map(|(position, record)| (*position, record)).collect();
+        let result = self.journal.append(&records);
+        tokens.into_iter().map(|token| (token, result.map(|()| Outcome::Done))).collect()
     }
 
     fn handle(&mut self, event: Event) {
@@ -128,9 +143,6 @@ impl<M: Machine<Input = Input, Effect = Effect>> State<M> {
     /// Sends an effect to where it is carried out. The journal's are carried out here, in order, and their results returned.
     fn route(&mut self, effect: Effect, after: &mut After) -> Option<(Token, Result<Outcome, Errno>)> {
         match effect {
-            Effect::Journal { token, position, ref record } => {
-                return Some((token, self.journal.append(position, record).map(|()| Outcome::Done)));
-            }
             Effect::RotateJournal { token, position, ref records } => {
                 return Some((token, self.journal.rotate(position, records).map(|()| Outcome::Done)));
             }

@@ -226,8 +226,8 @@ struct ToyJournal {
 }
 
 impl JournalIo for ToyJournal {
-    fn append(&mut self, position: Position, _: &Record) -> Result<(), Errno> {
-        self.positions.lock().push(position.0);
+    fn append(&mut self, records: &[(Position, &Record)]) -> Result<(), Errno> {
+        self.positions.lock().extend(records.iter().map(|(position, _)| position.0));
         Ok(())
     }
     fn rotate(&mut self, _: Position, _: &[Record]) -> Result<(), Errno> {

@@ -10,8 +10,9 @@ pub type JournalSync = Box<dyn FnOnce() -> Result<(), Errno> + Send>;
 
 /// The journal of a machine. Used by one thread at a time, in the order of the effects.
 pub trait JournalIo: Send {
-    /// Appends; the record survives the death of the process when this returns.
-    fn append(&mut self, position: Position, record: &Record) -> Result<(), Errno>;
+    /// Appends, at consecutive positions; the records survive the death of the process when this returns. After an error none of them
+    /// counts as appended.
+    fn append(&mut self, records: &[(Position, &Record)]) -> Result<(), Errno>;
     /// Begins a new journal with these records at consecutive positions from `position` on, and keeps the old one.
     fn rotate(&mut self, position: Position, records: &[Record]) -> Result<(), Errno>;
     /// Removes all journals but the newest.
@@ -36,6 +37,11 @@ pub trait World: Send + Sync {
     fn read_home(&self, ino: Ino, path: &HomePath, offset: u64, buffer: &mut [u8]) -> Result<u32, Errno>;
     /// Any other answered effect on home.
     fn home(&self, effect: &Effect) -> Result<Outcome, Errno>;
+    /// Whether `Effect::ForgetHome` may have something to do; most inodes that die were never at home. Never waits.
+    fn may_hold_home(&self, ino: Ino) -> bool {
+        let _ = ino;
+        true
+    }
     /// `Effect::ForgetHome`.
     fn forget_home(&self, ino: Ino);
 }

@@ -79,6 +79,11 @@ impl Handles {
         state.cached.insert(ino, Cached { handle: handle.clone(), path: path.clone(), used });
     }
 
+    /// Whether there is something to forget. Does not wait for whoever is at it: then there may be.
+    pub(super) fn may_hold(&self, ino: Ino) -> bool {
+        self.state.try_lock().is_none_or(|state| state.cached.contains_key(&ino))
+    }
+
     pub(super) fn forget(&self, ino: Ino) {
         self.state.lock().drop_cached(ino);
     }

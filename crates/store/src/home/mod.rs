@@ -128,6 +128,11 @@ impl PosixHome {
         })
     }
 
+    /// Whether [`PosixHome::forget`] may have something to do. Never waits.
+    pub fn may_hold(&self, ino: Ino) -> bool {
+        self.handles.may_hold(ino)
+    }
+
     /// The inode is dead or was renamed at home: forgets its open handle, and the one kept when it was unlinked.
     pub fn forget(&self, ino: Ino) {
         self.handles.forget(ino);

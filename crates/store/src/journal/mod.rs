@@ -19,6 +19,7 @@ use crate::device::Device;
 use crate::directory::Directory;
 use format::{FRAMES_START, FrameEncoder, Header};
 
+const PAGE_BYTES: u64 = 4096;
 /// Space is zero-filled ahead in steps of this at least, so that an fdatasync has no file size to write, bytes.
 const AHEAD_BYTES_MIN: u64 = 1 << 20;
 /// And of this at most, bytes.
@@ -202,16 +203,28 @@ impl Journal {
     /// # Errors
     /// [`JournalError::OutOfOrder`] for a position that is not the next one, [`JournalError::TooLarge`], [`JournalError::Io`].
     pub fn append(&mut self, position: Position, record: &Record) -> Result<(), JournalError> {
-        if position != self.next {
-            return Err(JournalError::OutOfOrder { expected: self.next.0, found: position.0 });
-        }
+        self.append_all(&[(position, record)])
+    }
+
+    /// As [`Journal::append`], several records in one write, at consecutive positions.
+    ///
+    /// # Errors
+    /// As [`Journal::append`]; none of them counts as appended then.
+    pub fn append_all(&mut self, records: &[(Position, &Record)]) -> Result<(), JournalError> {
         self.encoder.clear();
-        self.encoder.push(position, record)?;
+        let mut next = self.next;
+        for (position, record) in records {
+            if *position != next {
+                return Err(JournalError::OutOfOrder { expected: next.0, found: position.0 });
+            }
+            self.encoder.push(*position, record)?;
+            next = Position(next.0 + 1);
+        }
         let len = self.encoder.bytes().len() as u64;
         self.fill_ahead(len).map_err(self.io("extend"))?;
         self.device.write_at(self.write_at, self.encoder.bytes()).map_err(self.io("append to"))?;
         self.write_at += len;
-        self.next = Position(position.0 + 1);
+        self.next = next;
         Ok(())
     }
 
@@ -310,7 +323,15 @@ impl Journal {
         let step = (needed / 4).clamp(AHEAD_BYTES_MIN, AHEAD_BYTES_MAX);
         let start = self.filled_to.max(self.write_at);
         let end = (needed + step).next_multiple_of(AHEAD_BYTES_MIN);
-        self.device.write_at(start, &vec![0; (end - start) as usize])?;
+        // Page by page: what is filled in one large piece stands in the cache as one, and a file system looks through all blocks of such
+        // a piece at every small append.
+        let page = [0; PAGE_BYTES as usize];
+        let mut at = start;
+        while at < end {
+            let len = (PAGE_BYTES - at % PAGE_BYTES).min(end - at);
+            self.device.write_at(at, &page[..len as usize])?;
+            at += len;
+        }
         self.filled_to = end;
         Ok(())
     }

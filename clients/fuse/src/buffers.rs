@@ -2,13 +2,18 @@
 
 use parking_lot::{Condvar, Mutex};
 
-/// Large buffers in all: about so many writes of the longest kind can wait for room before requests stay in the kernel.
-const BUFFERS_MAX: usize = 48;
+/// What all large buffers may take up: so many writes can wait for room before requests stay in the kernel, those that would not wait
+/// included. With writes of at most 512 KiB it is 96.
+const ALL_BYTES_MAX: usize = 48 << 20;
+/// However small they are.
+const COUNT_MAX: usize = 256;
 /// Free buffers that are kept for the next use.
 const FREE_MAX: usize = 4;
 
 pub(crate) struct Buffers {
     bytes: usize,
+    /// Buffers in all.
+    count_max: usize,
     state: Mutex<State>,
     given: Condvar,
 }
@@ -24,7 +29,8 @@ struct State {
 impl Buffers {
     /// Buffers of at least so many bytes each.
     pub(crate) fn new(bytes: usize) -> Buffers {
-        Buffers { bytes, state: Mutex::default(), given: Condvar::new() }
+        let count_max = (ALL_BYTES_MAX / bytes.max(1)).clamp(4, COUNT_MAX);
+        Buffers { bytes, count_max, state: Mutex::default(), given: Condvar::new() }
     }
 
     /// A buffer, waiting for one if all are in use; `None` when closed.
@@ -37,7 +43,7 @@ impl Buffers {
             if let Some(buffer) = state.free.pop() {
                 return Some(buffer);
             }
-            if state.all < BUFFERS_MAX {
+            if state.all < self.count_max {
                 state.all += 1;
                 drop(state);
                 return Some(vec![0; self.bytes]);
@@ -73,12 +79,12 @@ mod tests {
 
     #[test]
     fn there_are_never_more_than_the_limit_and_one_that_is_given_is_taken() {
-        let buffers = Buffers::new(100);
-        let mut taken: Vec<_> = (0..BUFFERS_MAX).map(|_| buffers.take().unwrap()).collect();
+        let buffers = Buffers::new(1 << 20);
+        let mut taken: Vec<_> = (0..48).map(|_| buffers.take().unwrap()).collect();
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| buffers.take().map(|buffer| buffer.len()));
             buffers.give(taken.pop().unwrap());
-            assert_eq!(waiting.join().unwrap(), Some(100));
+            assert_eq!(waiting.join().unwrap(), Some(1 << 20));
         });
         taken.into_iter().for_each(|buffer| buffers.give(buffer));
         assert_eq!(buffers.state.lock().free.len(), FREE_MAX);

@@ -10,7 +10,7 @@ use crate::answer::{self, Answer};
 use crate::operation::{self, Header, Operation};
 
 /// The largest write of one request, bytes.
-const WRITE_BYTES_MAX: u32 = 1 << 20;
+const WRITE_BYTES_MAX: u32 = 512 << 10;
 /// The smallest that the kernel takes for an answer.
 const WRITE_BYTES_MIN: u32 = 4096;
 /// Requests that the kernel may have under way without a process waiting for each (read-ahead, write-back).
@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(fields[..4], [7, MINOR, 128 << 10, init::MAX_PAGES as u32]);
         assert_eq!((fields[5], fields[7] & 0xffff, fields.len()), (256 << 10, 64, 16));
         let (agreed, body) = agree(7, 31, 1 << 30, u64::MAX, &Wishes { kernel_write_back: true, write_bytes_max: u32::MAX }).unwrap();
-        assert_eq!((agreed.kernel_write_back, agreed.kernel_syncs, agreed.transfer_bytes_max), (true, false, 1 << 20));
+        assert_eq!((agreed.kernel_write_back, agreed.kernel_syncs, agreed.transfer_bytes_max), (true, false, WRITE_BYTES_MAX));
         assert_eq!(Reader::new(&body[4..]).u32(), Some(31));
     }
 

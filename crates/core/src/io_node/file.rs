@@ -18,6 +18,8 @@ pub struct FileData {
     pub home_valid: u64,
     /// No byte at home lies behind this, once what is in flight has landed.
     pub home_end: u64,
+    /// A transfer has failed: home's file may be shorter than `home_end`.
+    pub home_end_unsure: bool,
     /// Home may have bytes behind `home_valid` that are not zeros: they must be cut off before anything is written behind it.
     pub home_junk: bool,
     /// Holes that home has yet to be told of: whatever stands there, these are zeros. Nothing of the index stands in them.
@@ -73,8 +75,13 @@ pub struct Fetch {
 impl FileData {
     /// Nothing is buffered, nothing under way, and home's file is just as long as it should be: all of it can be learned again.
     pub fn is_idle(&self, size: u64) -> bool {
-        let settled = !self.home_known || (!self.home_junk && self.home_valid == size && self.home_end == size);
+        let settled = !self.home_known || (!self.home_junk && self.home_valid == size && self.is_length_home(size));
         self.extents.is_empty() && self.holes.is_empty() && self.is_quiet() && self.fetches.is_empty() && settled
+    }
+
+    /// Home's file is this long, once what is in flight has landed.
+    pub fn is_length_home(&self, size: u64) -> bool {
+        self.home_end == size && !self.home_end_unsure
     }
 
     /// Nothing of the file is under way at home but fetches.

@@ -247,7 +247,7 @@ impl Node {
         }
         let now = self.now;
         let file = self.file(ino);
-        if file.home_junk || file.home_end != size {
+        if file.home_junk || !file.is_length_home(size) {
             file.dirty_since.get_or_insert(now);
             self.home.note_dirty(ino);
         }

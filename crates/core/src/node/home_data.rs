@@ -96,7 +96,7 @@ impl Node {
         if file.extents.dirty_bytes() > 0 || !file.is_quiet() {
             return Some(Look::Stalled);
         }
-        if file.home_end != size {
+        if !file.is_length_home(size) {
             return Some(self.start_cut(ino, size));
         }
         file.dirty_since = None;
@@ -250,6 +250,10 @@ impl Node {
     /// The range stays dirty and is tried again later.
     pub(super) fn transfer_failed(&mut self, job: TransferJob, step: DrainStep, errno: Errno) {
         self.end_transfer(&job);
+        if let Some(file) = self.io.files.get_mut(&job.ino) {
+            // What it was to write may be cut out before it is tried again, and nothing would give the file its length.
+            file.home_end_unsure = true;
+        }
         self.trouble(Subject::Data(job.ino), step, errno);
         self.look_again(job.ino);
     }
@@ -367,7 +371,7 @@ impl Node {
     pub(super) fn cut_settled(&mut self, job: CutJob) {
         let file = self.file(job.ino);
         file.cutting = false;
-        file.home_end = job.size;
+        (file.home_end, file.home_end_unsure) = (job.size, false);
         // A truncation since then may have gone below what was cut to.
         file.home_junk = file.epoch != job.epoch && file.home_valid < job.size;
         if file.epoch == job.epoch {

@@ -249,7 +249,7 @@ impl Node {
     fn is_unsettled(&self, ino: Ino) -> bool {
         let size = self.names.inodes.get(&ino).map_or(0, |i| i.attr.size);
         let data = |f: &crate::io_node::FileData| {
-            f.extents.dirty_bytes() > 0 || !f.holes.is_empty() || !f.is_quiet() || f.home_junk || f.home_end != size
+            f.extents.dirty_bytes() > 0 || !f.holes.is_empty() || !f.is_quiet() || f.home_junk || !f.is_length_home(size)
         };
         self.names.attr_dirty.contains(&ino) || self.io.files.get(&ino).is_some_and(|f| f.home_known && data(f))
     }

@@ -20,6 +20,8 @@ pub(super) struct SeekCall {
     whence: SeekWhence,
     /// Where home was asked to begin.
     at: u64,
+    /// Up to where its answer counts: behind that, home did not have what is there.
+    end: u64,
 }
 
 /// What a part of a file is, as far as the buffer knows.
@@ -102,22 +104,28 @@ impl Node {
             self.seeks_deferred.push((call, request.clone()));
             return Ok(());
         }
-        self.seek_from(SeekCall { call, ino, whence, at: offset }, None);
+        self.seek_from(SeekCall { call, ino, whence, at: offset, end: offset }, None);
         Ok(())
     }
 
     /// Goes on from where home was asked. `found` is what it has said: the next data or hole there.
     fn seek_from(&mut self, seek: SeekCall, found: Option<Option<u64>>) {
-        let SeekCall { call, ino, whence, mut at } = seek;
+        let SeekCall { call, ino, whence, mut at, end: asked_end } = seek;
         let mut found = found;
         let size = self.names.inodes.get(&ino).map_or(0, |i| i.attr.size);
         while at < size {
             let (part, end) = self.part_at(ino, at, size);
             let (is_found, answer) = match (part, whence, found.take()) {
                 (Part::Data, SeekWhence::Data, _) | (Part::Hole, SeekWhence::Hole, _) => (true, at),
-                (Part::AtHome, _, Some(there)) => (there.is_some_and(|there| there < end), there.unwrap_or(end)),
+                (Part::AtHome, _, Some(there)) => match there.filter(|there| *there < end.min(asked_end)) {
+                    Some(there) => (true, there),
+                    None => {
+                        at = end.min(asked_end);
+                        continue;
+                    }
+                },
                 (Part::AtHome, _, None) => {
-                    if !self.ask_seek(SeekCall { call, ino, whence, at }) {
+                    if !self.ask_seek(SeekCall { call, ino, whence, at, end }) {
                         self.fail(call, Errno::EIO);
                     }
                     return;
@@ -136,14 +144,14 @@ impl Node {
     }
 
     fn ask_seek(&mut self, seek: SeekCall) -> bool {
-        let SeekCall { call, ino, whence, at } = seek;
+        let SeekCall { call, ino, whence, at, .. } = seek;
         if !self.is_path_at_rest(ino) {
             self.seeks_deferred.push((call, Request::Seek { ino, offset: at, whence }));
             return true;
         }
         let Some(path) = self.names.home_path(ino) else { return false };
         self.home.enter(ino);
-        let token = self.expect(Pending::Seek(SeekCall { call, ino, whence, at }));
+        let token = self.expect(Pending::Seek(seek));
         self.emit(Effect::SeekHome { token, ino, path, offset: at, whence });
         true
     }

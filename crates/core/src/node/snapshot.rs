@@ -47,7 +47,7 @@ impl Node {
         }
         for (ino, file) in &self.io.files {
             let size = self.names.inodes.get(ino).map_or(0, |i| i.attr.size);
-            let unsettled = file.home_known && (file.home_junk || file.home_end != size || file.cutting || !file.holes.is_empty());
+            let unsettled = file.home_known && (file.home_junk || !file.is_length_home(size) || file.cutting || !file.holes.is_empty());
             if unsettled || file.extents.dirty_bytes() > 0 || !file.is_quiet() {
                 wanted.push(*ino);
             }

@@ -16,6 +16,7 @@ mod mountinfo;
 mod negotiate;
 mod notify;
 mod operation;
+mod prune;
 mod session;
 mod unmount;
 mod virtual_files;
@@ -32,6 +33,7 @@ use rustix::io::Errno;
 
 use crate::negotiate::Wishes;
 pub use crate::notify::Notifier;
+pub use crate::prune::Pruner;
 pub use crate::unmount::{clear_dead_mount, is_dead_mount};
 pub use crate::virtual_files::VirtualFile;
 use crate::virtual_files::WithVirtualFiles;

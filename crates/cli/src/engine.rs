@@ -121,6 +121,8 @@ impl Engine {
         };
         let mounted =
             forebay_fuse::mount(Client::new(self.gate.clone()), options).map_err(|error| Error::Unavailable(error.to_string()))?;
+        let pruner = forebay_fuse::Pruner::start(mounted.notifier()).map_err(|error| Error::Unavailable(error.to_string()))?;
+        self.gate.instance.prune_with(Box::new(move |names| pruner.prune(names)));
         *self.mounted.lock() = Some(mounted);
         Ok(())
     }

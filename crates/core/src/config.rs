@@ -64,6 +64,8 @@ pub struct NodeConfig {
     pub drain_tries_max: u32,
     /// Journal records after which a new journal begins, beside the size of the snapshot itself.
     pub journal_records_max: u64,
+    /// Inodes known at a time, beside those that clients use: above, what is as home has it is forgotten, and what makes more waits.
+    pub inodes_max: u32,
     /// Seed for every choice that is random.
     pub seed: u64,
     /// The owner of the home directory's files when the host is not root: new files at home cannot have another owner.
@@ -95,6 +97,7 @@ impl Default for NodeConfig {
             retry_delay_ns: 200_000_000,
             drain_tries_max: 5,
             journal_records_max: 200_000,
+            inodes_max: 24_000,
             seed: 0,
             uid: 0,
             gid: 0,

@@ -125,8 +125,11 @@ pub enum Effect {
     SyncHome { token: Token, files: Vec<(Ino, HomePath)>, directories: Vec<HomePath> },
     /// Change names or attributes at home. `Outcome::Done`.
     ChangeHome { token: Token, change: HomeChange },
-    /// The inode is dead or was renamed at home: forget any open handle. Not answered.
+    /// The inode is dead, was renamed at home or is forgotten: forget any open handle. Not answered.
     ForgetHome { ino: Ino },
+    /// Ask the clients to give back their references on these inodes, each with one of its names: (directory, name, inode). They need not.
+    /// Not answered.
+    PruneClients { names: Vec<(Ino, Name, Ino)> },
 }
 
 /// A change of names or attributes at home. Each may meet its own effect of before a crash; the machine knows and asks for

@@ -89,7 +89,7 @@ impl Request {
     /// The file whose bytes it is about, if it is about one's.
     pub fn file(&self) -> Option<Ino> {
         match self {
-            Request::Read { ino, .. } | Request::Write { ino, .. } | Request::SetAttr { ino, .. } => Some(*ino),
+            Request::Read { ino, .. } | Request::Write { ino, .. } | Request::SetAttr { ino, .. } | Request::Seek { ino, .. } => Some(*ino),
             _ => None,
         }
     }

@@ -52,6 +52,8 @@ pub enum Record {
     HoleHome { ino: Ino, offset: u64, len: u64 },
     /// All extended attributes of an inode; home has others.
     Xattrs { ino: Ino, xattrs: Vec<Xattr>, time_ns: i64 },
+    /// The inode is as home has it and is known no more: its names mean what home has there, and its directories are to be listed again.
+    Forgotten { ino: Ino },
 }
 
 /// A contiguous piece of a file in a segment.
@@ -92,4 +94,6 @@ pub struct InodeRecord {
     pub home_names: Vec<(Ino, Name)>,
     /// The prefix of the file whose bytes at home count.
     pub home_valid: u64,
+    /// Device and inode number at home, if it had several names there: other names may lead to it that are not known.
+    pub home_id: Option<(u64, u64)>,
 }

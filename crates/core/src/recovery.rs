@@ -191,6 +191,11 @@ impl Replay {
                 node.io.files.remove(ino);
                 node.names.remove_inode(*ino);
             }
+            Record::Forgotten { ino } => {
+                node.io.remove(*ino, 0..u64::MAX);
+                node.io.files.remove(ino);
+                node.names.forget_inode(*ino, false);
+            }
             Record::Entry { parent, name, ino, time_ns } => {
                 node.names.detach(*parent, name, time(*time_ns));
                 if let Some(ino) = ino {
@@ -293,6 +298,7 @@ impl Replay {
                 node.names.inodes.insert(ino, Inode { target: record.target.clone(), ..Inode::of_home(record.attr.kind) });
             }
             node.io.file_mut(ino).home_valid = record.home_valid;
+            node.names.set_home_id(ino, record.home_id);
             for (parent, name) in &record.home_names {
                 node.names.adopt_home_name(*parent, name, ino);
             }

@@ -20,6 +20,7 @@ use forebay_host::driver::Driver;
 pub use forebay_host::transport::{CallPayload, Transport};
 
 pub use crate::start::StartError;
+pub use crate::world::Pruner;
 use crate::world::StoreWorld;
 
 /// How long a shutdown waits for work at home that is under way.
@@ -106,6 +107,11 @@ impl Instance {
     /// The state now; after a shutdown, the last one.
     pub fn status(&self) -> Status {
         self.driver.inspect(Node::status)
+    }
+
+    /// From now on clients are asked by this to give back references, when there are too many inodes.
+    pub fn prune_with(&self, pruner: Pruner) {
+        *self.world.pruner.lock() = Some(pruner);
     }
 
     /// The longest write that is taken in one call, bytes: a longer one gets `EINVAL`.

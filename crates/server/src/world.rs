@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use forebay_core::effect::{Effect, HomePiece, LogPiece, LogRange, Outcome, Slot};
 use forebay_core::errno::Errno;
-use forebay_core::id::{HomePath, Ino, MemorySlot, Position, SsdSlot};
+use forebay_core::id::{HomePath, Ino, MemorySlot, Name, Position, SsdSlot};
 use forebay_core::record::Record;
 use forebay_host::driver::{JournalIo, JournalSync, World};
 use forebay_host::log;
@@ -23,7 +23,12 @@ pub(crate) struct StoreWorld {
     pub(crate) home: PosixHome,
     pub(crate) buffer: Mutex<Option<BufferDir>>,
     write_buffers: Mutex<Vec<Vec<u8>>>,
+    /// Asks the clients for references; none while there is no client that can be asked.
+    pub(crate) pruner: Mutex<Option<Pruner>>,
 }
+
+/// Asks clients to give back their references on inodes: (directory, name, inode). Must not wait for any request.
+pub type Pruner = Box<dyn Fn(Vec<(Ino, Name, Ino)>) + Send>;
 
 fn log_failed(error: LogError) -> Errno {
     log::problem(&error.to_string());
@@ -39,7 +44,7 @@ fn part(payload: &[u8], piece: &LogPiece) -> Result<std::ops::Range<usize>, Errn
 
 impl StoreWorld {
     pub(crate) fn new(log: LogStore, home: PosixHome, buffer: BufferDir) -> StoreWorld {
-        StoreWorld { log, home, buffer: Mutex::new(Some(buffer)), write_buffers: Mutex::default() }
+        StoreWorld { log, home, buffer: Mutex::new(Some(buffer)), write_buffers: Mutex::default(), pruner: Mutex::default() }
     }
 
     /// Whether the bytes at `at` have this checksum; bytes that cannot be read have none.
@@ -160,6 +165,12 @@ impl World for StoreWorld {
 
     fn forget_home(&self, ino: Ino) {
         self.home.forget(ino);
+    }
+
+    fn prune_clients(&self, names: Vec<(Ino, Name, Ino)>) {
+        if let Some(pruner) = &*self.pruner.lock() {
+            pruner(names);
+        }
     }
 }
 

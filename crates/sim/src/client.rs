@@ -394,6 +394,15 @@ impl Client {
         self.shed();
     }
 
+    /// The machine asks for its references on an inode: they are given back soon, or not.
+    pub fn prune(&mut self, ino: Ino) {
+        let is_idle = self.known.get(&ino).is_some_and(|known| known.references > 0 && known.opens == 0) && ino != Ino::ROOT;
+        if is_idle && self.script.is_empty() && self.rng.chance(700) {
+            let request = self.forget(ino);
+            self.script.push_back(Step::Ask(request));
+        }
+    }
+
     /// Gives a reference back when it knows too much.
     fn shed(&mut self) {
         let dirs = self.known.values().filter(|known| known.kind == Kind::Directory).count();

@@ -35,11 +35,13 @@ pub enum Mode {
     CompleteStorm,
     /// Single files are brought home, and asked where they are, with faults or without.
     Staging,
+    /// Next to no inodes are remembered; with crashes now and then.
+    FewInodes,
 }
 
 impl Mode {
     /// All modes.
-    pub const ALL: [Mode; 14] = [
+    pub const ALL: [Mode; 15] = [
         Mode::Mixed,
         Mode::Clients,
         Mode::SharedFile,
@@ -54,6 +56,7 @@ impl Mode {
         Mode::Complete,
         Mode::CompleteStorm,
         Mode::Staging,
+        Mode::FewInodes,
     ];
 
     /// The mode's name on the command line.
@@ -292,6 +295,7 @@ fn config(mode: Mode, seed: u64, rng: &mut Rng) -> NodeConfig {
         retry_delay_ns: *rng.pick(&[1_000_000, 200_000_000]),
         drain_tries_max: rng.range(1, 5) as u32,
         journal_records_max: *rng.pick(&[20, 100, 1000, 200_000]),
+        inodes_max: if mode == Mode::FewInodes { *rng.pick(&[1, 3, 6, 12]) } else { NodeConfig::default().inodes_max },
         seed,
         uid: 1000,
         gid: 1000,
@@ -305,6 +309,7 @@ fn workload(mode: Mode, config: &NodeConfig, rng: &mut Rng) -> Workload {
         Mode::SharedFile | Mode::Tiny => 1,
         Mode::Stream => 2,
         Mode::ManyFiles => 3,
+        Mode::FewInodes => *rng.pick(&[0, 3]),
         Mode::Mixed | Mode::Clients => 0,
         Mode::Complete | Mode::CompleteStorm => rng.below(2) as usize,
         Mode::Staging => rng.below(2) as usize,
@@ -317,7 +322,7 @@ fn workload(mode: Mode, config: &NodeConfig, rng: &mut Rng) -> Workload {
     };
     let names = match mode {
         Mode::SharedFile => 1 + rng.below(2),
-        Mode::ManyFiles => *rng.pick(&[4, 30]),
+        Mode::ManyFiles | Mode::FewInodes => *rng.pick(&[4, 30]),
         _ => rng.range(2, 6),
     };
     Workload {
@@ -356,6 +361,12 @@ fn faults(mode: Mode, rng: &mut Rng) -> Faults {
         ..Faults::default()
     };
     match mode {
+        Mode::FewInodes => match rng.below(4) {
+            0 => crashes,
+            1 => Faults { power_loss_per_mille: 1000, ..crashes },
+            2 => home,
+            _ => Faults::default(),
+        },
         Mode::Kill => crashes,
         Mode::Power => Faults { power_loss_per_mille: *rng.pick(&[500, 1000]), ..crashes },
         Mode::HomeFaults => home,

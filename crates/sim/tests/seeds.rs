@@ -44,4 +44,5 @@ modes! {
     holes_and_extended_attributes: Complete, 100;
     holes_and_extended_attributes_beside_all_of_it: CompleteStorm, 20;
     single_files_brought_home: Staging, 400;
+    few_inodes: FewInodes, 400;
 }

@@ -131,7 +131,8 @@ fn answer(effect: Effect) -> Option<Input> {
         | Effect::CopyPayload { .. }
         | Effect::DropOldJournals
         | Effect::DropFetch { .. }
-        | Effect::ForgetHome { .. } => None,
+        | Effect::ForgetHome { .. }
+        | Effect::PruneClients { .. } => None,
     }
 }
 

@@ -5,15 +5,17 @@
 //! ([`crate::node`], `home_names.rs`). State decides, not a queue of operations: a file that was made and removed again never
 //! reaches home. A directory is listed from home when it is first needed and is complete from then on.
 
+mod hidden;
+mod name_set;
 mod reconcile;
 
+pub use name_set::NameSet;
 pub use reconcile::SlotAction;
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use crate::attr::{Attr, Caller, Kind};
-use crate::effect::HomeEntry;
 use crate::errno::Errno;
 use crate::id::{HomePath, Ino, Name, Position};
 use crate::record::{InodeRecord, Record};
@@ -31,7 +33,7 @@ const SET_GID: u16 = 0o2000;
 pub struct Inode {
     /// Attributes as the application sees them. Only the kind counts until `attr_loaded`.
     pub attr: Attr,
-    /// False for what a listing of home named and nobody asked for yet.
+    /// False for the root until somebody asks for it.
     pub attr_loaded: bool,
     /// Counts changes of attributes.
     pub attr_version: u64,
@@ -46,9 +48,9 @@ pub struct Inode {
     /// A symlink's target, once known.
     pub target: Option<Name>,
     /// Names as the application sees them.
-    pub links: BTreeSet<(Ino, Name)>,
+    pub links: NameSet,
     /// Names at home.
-    pub home_names: BTreeSet<(Ino, Name)>,
+    pub home_names: NameSet,
     /// References that clients hold.
     pub lookups: u64,
     /// Open handles.
@@ -59,13 +61,23 @@ pub struct Inode {
     pub busy: bool,
     /// Its entries, for a directory.
     pub dir: Option<Dir>,
+    /// Identity at home, if it has several names there.
+    pub home_id: Option<(u64, u64)>,
+    /// The next inode's number when it was last looked up or learned.
+    pub used_at: u64,
+    /// It was used since the last time that something to forget was looked for.
+    pub used: bool,
+    /// The clients were asked to give back their references.
+    pub pruned: bool,
 }
 
 /// The entries of a directory.
 #[derive(Debug, Default)]
 pub struct Dir {
-    /// All names of home are among the slots.
+    /// All names of home are among the slots or hidden.
     pub loaded: bool,
+    /// Hashes of names that stand at home and are not among the slots.
+    pub hidden: BTreeSet<u64>,
     /// The names.
     pub slots: BTreeMap<Name, Slot>,
     /// How many slots have a current occupant.
@@ -86,10 +98,12 @@ pub struct Slot {
 }
 
 /// What a request needs before it can be handled.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Need {
     /// The listing of a directory.
     Dir(Ino),
+    /// What home has under one name of a directory.
+    Entry(Ino, Name),
     /// The attributes of an inode of home.
     Attr(Ino),
     /// The target of a symlink of home.
@@ -100,15 +114,15 @@ pub enum Need {
 
 impl Need {
     /// The inode that it is about.
-    pub fn ino(self) -> Ino {
+    pub fn ino(&self) -> Ino {
         match self {
-            Need::Dir(ino) | Need::Attr(ino) | Need::Target(ino) | Need::Xattrs(ino) => ino,
+            Need::Dir(ino) | Need::Entry(ino, _) | Need::Attr(ino) | Need::Target(ino) | Need::Xattrs(ino) => *ino,
         }
     }
 }
 
 /// Why a request is not done: it needs something first, or it fails.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Stop {
     /// To be tried again when this is there.
     Need(Need),
@@ -126,7 +140,7 @@ impl From<Errno> for Stop {
 #[derive(Debug)]
 pub struct Namespace {
     pub(crate) inodes: BTreeMap<Ino, Inode>,
-    next_ino: u64,
+    pub(crate) next_ino: u64,
     /// Identity at home of files with several names there, so that hard links are one inode here too.
     home_ids: BTreeMap<(u64, u64), Ino>,
     /// Names to bring home, in the order in which they came to differ.
@@ -148,7 +162,7 @@ impl Default for Namespace {
 impl Namespace {
     /// A namespace of which only the root is known.
     pub fn new() -> Namespace {
-        let root = Inode { links: BTreeSet::new(), dir: Some(Dir::default()), lookups: 1, ..Inode::of_home(Kind::Directory) };
+        let root = Inode { links: NameSet::new(), dir: Some(Dir::default()), lookups: 1, ..Inode::of_home(Kind::Directory) };
         Namespace {
             inodes: BTreeMap::from([(Ino::ROOT, root)]),
             next_ino: Ino::ROOT.0 + 1,
@@ -193,7 +207,11 @@ impl Namespace {
     /// The current occupant of a name.
     pub(crate) fn occupant(&self, parent: Ino, name: &Name) -> Result<Option<Ino>, Stop> {
         check_name(name)?;
-        Ok(self.loaded_dir(parent)?.slots.get(name).and_then(|s| s.current))
+        let dir = self.loaded_dir(parent)?;
+        if dir.hides(name) {
+            return Err(Stop::Need(Need::Entry(parent, name.clone())));
+        }
+        Ok(dir.slots.get(name).and_then(|s| s.current))
     }
 
     /// A directory into which a new name may be put: alive, complete, `name` free.
@@ -291,6 +309,10 @@ impl Namespace {
     pub(crate) fn rename(&mut self, from: (Ino, &Name), to: (Ino, &Name), exchange: bool, now: Time) {
         let moved = self.slot(from.0, from.1).current;
         let replaced = self.slot(to.0, to.1).current;
+        // Detaching a directory and attaching it again must not count as its death.
+        let survivors = moved.into_iter().chain(replaced.filter(|_| exchange));
+        let dirs = survivors.filter_map(|ino| self.inodes.get(&ino).filter(|i| i.dir.is_some()).map(|i| (ino, i.attr.nlink)));
+        let dirs = dirs.collect::<Vec<_>>();
         self.detach(to.0, to.1, now);
         self.detach(from.0, from.1, now);
         if let Some(ino) = moved {
@@ -299,16 +321,9 @@ impl Namespace {
         if let (Some(ino), true) = (replaced, exchange) {
             self.attach(from.0, from.1, ino, now);
         }
-        // Detaching a directory and attaching it again must not count as its death.
-        for ino in moved.into_iter().chain(replaced.filter(|_| exchange)) {
-            if let Some(inode) = self.inodes.get_mut(&ino)
-                && let Some(dir) = &inode.dir
-            {
-                let subdirs = dir.slots.values().filter_map(|s| s.current).collect::<Vec<_>>();
-                let count = subdirs.iter().filter(|i| self.inodes.get(i).is_some_and(|i| i.dir.is_some())).count();
-                if let Some(inode) = self.inodes.get_mut(&ino) {
-                    inode.attr.nlink = inode.attr.nlink.max(2 + count as u32);
-                }
+        for (ino, nlink) in dirs {
+            if let Some(inode) = self.inodes.get_mut(&ino) {
+                inode.attr.nlink = inode.attr.nlink.max(nlink);
             }
         }
     }
@@ -388,53 +403,11 @@ impl Namespace {
         self.inodes.get(&ino).and_then(|i| i.dir.as_ref()).is_none_or(|d| d.slots.values().all(|slot| !slot.busy))
     }
 
-    /// Takes the listing of a directory of home: names that are not known yet are as home has them.
-    pub(crate) fn load_dir(&mut self, ino: Ino, listing: Vec<HomeEntry>) {
-        for HomeEntry { name, kind } in listing {
-            let known = self.inodes.get(&ino).and_then(|i| i.dir.as_ref()).is_none_or(|d| d.slots.contains_key(&name));
-            if known {
-                continue;
-            }
-            let child = self.allocate_ino();
-            let mut inode = Inode::of_home(kind);
-            inode.links.insert((ino, name.clone()));
-            inode.home_names.insert((ino, name.clone()));
-            self.inodes.insert(child, inode);
-            self.change_slot(ino, &name, Time::default(), |slot| *slot = Slot { current: Some(child), home: Some(child), busy: false });
-        }
-        if let Some(dir) = self.inodes.get_mut(&ino).and_then(|i| i.dir.as_mut()) {
-            dir.loaded = true;
-        }
-    }
-
-    /// Takes the attributes of an inode of home; a hard link of an inode that is known already becomes that inode.
-    pub(crate) fn load_attr(&mut self, ino: Ino, attr: Attr, home_id: (u64, u64)) {
-        let shared = attr.nlink > 1 && attr.kind != Kind::Directory;
-        if shared {
-            match self.home_ids.get(&home_id) {
-                Some(&known) if known != ino && self.inodes.contains_key(&known) => return self.unite(ino, known),
-                _ => {
-                    self.home_ids.insert(home_id, ino);
-                }
-            }
-        }
+    /// Takes the attributes of an inode of home.
+    pub(crate) fn load_attr(&mut self, ino: Ino, attr: Attr) {
         if let Some(inode) = self.inodes.get_mut(&ino) {
             inode.attr = attr;
             inode.attr_loaded = true;
-        }
-    }
-
-    /// `ino`, of which nothing but names is known, turns out to be `known`.
-    fn unite(&mut self, ino: Ino, known: Ino) {
-        let Some(alias) = self.inodes.remove(&ino) else { return };
-        for (parent, name) in alias.links {
-            let slot = Slot { current: Some(known), home: Some(known), busy: false };
-            self.change_slot(parent, &name, Time::default(), |s| *s = slot);
-            if let Some(inode) = self.inodes.get_mut(&known) {
-                inode.links.insert((parent, name.clone()));
-                inode.home_names.insert((parent, name));
-                inode.lookups += alias.lookups;
-            }
         }
     }
 
@@ -485,6 +458,7 @@ impl Namespace {
             target: inode.target.clone(),
             home_names: inode.home_names.iter().cloned().collect(),
             home_valid,
+            home_id: inode.home_id,
         }))
     }
 
@@ -504,7 +478,9 @@ impl Namespace {
     }
 
     pub(crate) fn remove_inode(&mut self, ino: Ino) {
-        self.inodes.remove(&ino);
+        if let Some(id) = self.inodes.remove(&ino).and_then(|inode| inode.home_id) {
+            self.home_ids.remove(&id);
+        }
         self.attr_dirty.remove(&ino);
     }
 
@@ -548,13 +524,17 @@ impl Inode {
             xattrs: None,
             xattrs_differ: false,
             target: None,
-            links: BTreeSet::new(),
-            home_names: BTreeSet::new(),
+            links: NameSet::new(),
+            home_names: NameSet::new(),
             lookups: 0,
             opens: 0,
             journaled: false,
             busy: false,
             dir: (kind == Kind::Directory).then(Dir::default),
+            home_id: None,
+            used_at: 0,
+            used: true,
+            pruned: false,
         }
     }
 

@@ -72,7 +72,7 @@ impl Namespace {
                 return SlotAction::Move { ino, from, to };
             }
             // An entry that is being made in it at home counts as there.
-            let empty = inode.dir.as_ref().is_none_or(|d| d.home_count == 0) && self.are_entries_at_rest(old);
+            let empty = inode.dir.as_ref().is_none_or(|d| d.home_count == 0 && d.hidden.is_empty()) && self.are_entries_at_rest(old);
             return if empty { SlotAction::Remove { ino: old } } else { SlotAction::Blocked };
         }
         if inode.home_names.iter().any(|at| self.slot(at.0, &at.1).current == Some(old)) {

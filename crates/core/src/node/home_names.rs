@@ -8,7 +8,7 @@ use crate::attr::Kind;
 use crate::effect::{Effect, HomeChange, Outcome};
 use crate::errno::Errno;
 use crate::id::{HomePath, Ino, Name, Position};
-use crate::master::{SlotAction, orphan_name};
+use crate::master::{Need, SlotAction, orphan_name};
 use crate::message::DrainStep;
 use crate::record::Record;
 
@@ -54,8 +54,9 @@ impl Node {
         if self.home.names_due.is_some_and(|due| due <= self.now) || (urgent && self.home.names_due.is_some()) {
             self.home.names_due = None;
             self.home.scan_from = Some(0);
-        } else if self.home.scan_from.is_none() && !self.home.wanted_chunks.is_empty() {
-            // With synchronous write-back names do not become due; but a victim's bytes cannot go home before its name.
+        } else if self.home.scan_from.is_none() && (!self.home.wanted_chunks.is_empty() || self.name_room.waiting() > 0) {
+            // With synchronous write-back names do not become due; but a victim's bytes cannot go home before its name, and others wait for
+            // room for names.
             self.home.scan_from = Some(0);
         }
         for _ in 0..SCAN_MAX {
@@ -156,10 +157,9 @@ impl Node {
         true
     }
 
-    /// A listing of the directory may be under way.
+    /// A listing of the directory is under way or waits for its entries to be at rest.
     fn is_being_listed(&self, dir: Ino) -> bool {
-        let loaded = self.names.inodes.get(&dir).and_then(|i| i.dir.as_ref()).is_some_and(|d| d.loaded);
-        !loaded && self.home.is_used(dir)
+        self.parked.contains_key(&Need::Dir(dir))
     }
 
     /// Makes a change's names and inode its own until it is settled.

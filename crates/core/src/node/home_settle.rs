@@ -254,7 +254,11 @@ impl Node {
     /// Work goes home without having rested: a drain wants it, or room is short.
     pub(super) fn is_home_urgent(&self) -> bool {
         let crowded = self.is_write_back_async() && self.io.dirty_bytes > self.io.live_bytes_max / 2;
-        self.home.is_draining() || crowded || !self.home.wanted_chunks.is_empty() || !self.room_waiters.is_empty()
+        self.home.is_draining()
+            || crowded
+            || self.are_names_crowded()
+            || !self.home.wanted_chunks.is_empty()
+            || !self.room_waiters.is_empty()
     }
 
     fn queue_noted(&mut self) {
@@ -291,9 +295,21 @@ impl Node {
         self.home.troubles.remove(subject);
     }
 
+    /// Nothing is under way, due, or to be tried again.
+    pub(super) fn is_home_idle(&self) -> bool {
+        let home = &self.home;
+        let nothing_due = home.queue.is_empty() && home.noted.is_empty() && home.scan_from.is_none() && home.names_due.is_none();
+        let nothing_waits = home.intended.is_empty() && home.stuck.is_empty();
+        let nothing_rests = home.troubles.values().all(|trouble| trouble.again_at <= self.now);
+        home.is_quiet() && nothing_due && nothing_waits && nothing_rests && !self.sync.is_running() && !self.sync.wanted
+    }
+
     /// Looks at the files that are due, in the order in which they became so.
     fn start_files(&mut self) {
-        let hurries = self.home.is_draining() || self.goals.hurry || (self.is_write_back_async() && self.is_home_urgent());
+        let hurries = self.home.is_draining()
+            || self.goals.hurry
+            || self.name_room.waiting() > 0
+            || (self.is_write_back_async() && self.is_home_urgent());
         let may_rest = !hurries;
         if may_rest && !self.is_write_back_async() {
             return;
@@ -328,9 +344,11 @@ impl Node {
         }
     }
 
-    /// Directories get their attributes when nothing in them changes any more: at the end of a drain, the deepest first.
+    /// Directories get their attributes when nothing in them changes any more: at the end of a drain, or when names wait for room, the
+    /// deepest first.
     fn start_dir_attrs(&mut self) {
-        let idle = self.home.is_draining() && self.home.is_quiet() && self.home.queue.is_empty() && self.home.scan_from.is_none();
+        let wanted = self.home.is_draining() || self.name_room.waiting() > 0;
+        let idle = wanted && self.home.is_quiet() && self.home.queue.is_empty() && self.home.scan_from.is_none();
         if !idle || self.home.barred {
             return;
         }
@@ -450,8 +468,8 @@ impl Node {
     /// A path has come to rest: what waited for that goes on.
     pub(super) fn resume_home_users(&mut self) {
         for need in core::mem::take(&mut self.home.asks_deferred) {
-            if !self.ask(need) {
-                self.unpark(need, Err(Errno::ESTALE));
+            if !self.ask(&need) {
+                self.unpark(&need, Err(Errno::ESTALE));
             }
         }
         self.ready.extend(core::mem::take(&mut self.seeks_deferred));

@@ -15,6 +15,7 @@ mod home_names;
 mod home_settle;
 mod journal;
 mod name_calls;
+mod name_room;
 mod range_calls;
 mod read_calls;
 mod room;
@@ -27,9 +28,9 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use crate::config::{NodeConfig, WriteBack};
-use crate::effect::{Effect, Input, Outcome};
+use crate::effect::{Effect, HomeEntry, Input, Outcome};
 use crate::errno::Errno;
-use crate::id::{CallId, Ino, Position, Token};
+use crate::id::{CallId, Ino, Name, Position, Token};
 use crate::io_node::IoNode;
 use crate::machine::Machine;
 use crate::master::{Namespace, Need, Stop};
@@ -40,6 +41,7 @@ use bring_home::Goals;
 use home_names::ChangedSlots;
 use home_settle::Home;
 use journal::JournalBooks;
+use name_room::NameRoom;
 use read_calls::ReadCall;
 use room::SyncBooks;
 
@@ -88,6 +90,7 @@ impl NodeConfig {
             ("home_transfers_max", self.home_transfers_max),
             ("home_changes_max", self.home_changes_max),
             ("drain_tries_max", self.drain_tries_max),
+            ("inodes_max", self.inodes_max),
         ];
         limits.iter().find(|(_, v)| *v == 0).map_or(Ok(()), |(name, _)| Err(ConfigError::Zero(name)))
     }
@@ -106,6 +109,7 @@ enum Pending {
     SyncLog { upto: Position },
     Copy(room::CopyJob),
     List { ino: Ino },
+    Entry { ino: Ino, name: Name },
     Stat { ino: Ino },
     Target { ino: Ino },
     Xattrs { ino: Ino },
@@ -120,6 +124,9 @@ enum Pending {
     Change(home_names::ChangeJob),
     SyncHome(Vec<home_settle::Applied>),
 }
+
+/// An open directory, with its entries as they were when it was last listed from the beginning.
+type DirHandle = (Ino, Option<Vec<DirEntry>>);
 
 /// The machine of one server.
 pub struct Node {
@@ -155,7 +162,10 @@ pub struct Node {
     seeks_deferred: Vec<(CallId, Request)>,
     /// Whether home has extended attributes, once it was asked.
     home_xattrs: Option<bool>,
-    dir_handles: BTreeMap<u64, (Ino, Vec<DirEntry>)>,
+    dir_handles: BTreeMap<u64, DirHandle>,
+    /// The listing of home that has just come, for the requests that have waited for it.
+    fresh_listing: Option<(Ino, Vec<HomeEntry>)>,
+    name_room: NameRoom,
     counters: Counters,
 }
 
@@ -191,6 +201,8 @@ impl Node {
             seeks_deferred: Vec::new(),
             home_xattrs: None,
             dir_handles: BTreeMap::new(),
+            fresh_listing: None,
+            name_room: NameRoom::default(),
             counters: Counters::default(),
             config,
         })
@@ -238,7 +250,7 @@ impl Node {
             peak_bytes: u64::from(segments.peak) * segment_bytes,
             dirty_bytes: self.io.dirty_bytes,
             dirty_names: (self.names.divergent.len() + self.names.attr_dirty.len()) as u64,
-            waiting_for_room: self.room_waiters.len() as u32,
+            waiting_for_room: (self.room_waiters.len() + self.name_room.waiting()) as u32,
             draining: self.home.is_draining(),
             troubles: self.troubles(16),
             log_failed: self.journal.failed,
@@ -280,6 +292,10 @@ impl Node {
         if let (Some(errno), true) = (self.journal.failed, changes_state(request)) {
             return Err(errno.into());
         }
+        if makes_inode(request) && self.must_wait_for_names() {
+            self.name_room.wait(call, request.clone());
+            return Ok(());
+        }
         match request {
             Request::Read { ino, offset, len } => self.read(call, *ino, *offset, *len),
             Request::Write { .. } => self.write(call, request),
@@ -314,35 +330,40 @@ impl Node {
     /// Puts a request aside until what it needs is there, and asks for that.
     fn park(&mut self, need: Need, call: CallId, request: Request) {
         let asked = self.parked.contains_key(&need);
-        self.parked.entry(need).or_default().push((call, request));
-        if !asked && !self.ask(need) {
-            self.unpark(need, Err(Errno::ESTALE));
+        self.parked.entry(need.clone()).or_default().push((call, request));
+        if !asked && !self.ask(&need) {
+            self.unpark(&need, Err(Errno::ESTALE));
         }
     }
 
     /// Asks home for something that will be needed soon, unless much is asked already.
     fn expect_need(&mut self, need: Need) {
         if self.parked.len() < EXPECTED_MAX && !self.parked.contains_key(&need) {
-            self.parked.entry(need).or_default();
-            if !self.ask(need) {
+            self.parked.entry(need.clone()).or_default();
+            if !self.ask(&need) {
                 self.parked.remove(&need);
             }
         }
     }
 
     /// Asks home for something. Waits while the path is in motion.
-    fn ask(&mut self, need: Need) -> bool {
+    fn ask(&mut self, need: &Need) -> bool {
         let ino = need.ino();
         // A listing beside a change of the directory would be of before it, and be taken for one of after.
         let entries_move = matches!(need, Need::Dir(_)) && !self.names.are_entries_at_rest(ino);
         if entries_move || !self.is_path_at_rest(ino) {
-            self.home.asks_deferred.push(need);
+            self.home.asks_deferred.push(need.clone());
             return true;
         }
-        let Some(path) = self.names.home_path(ino) else { return false };
+        let path = match need {
+            Need::Entry(_, name) => self.names.home_child(ino, name),
+            _ => self.names.home_path(ino),
+        };
+        let Some(path) = path else { return false };
         self.home.enter(ino);
         let effect = match need {
             Need::Dir(_) => Effect::ListHome { token: self.expect(Pending::List { ino }), path },
+            Need::Entry(_, name) => Effect::StatHome { token: self.expect(Pending::Entry { ino, name: name.clone() }), path },
             Need::Attr(_) => Effect::StatHome { token: self.expect(Pending::Stat { ino }), path },
             Need::Target(_) => Effect::ReadLinkHome { token: self.expect(Pending::Target { ino }), path },
             Need::Xattrs(_) => Effect::XattrsHome { token: self.expect(Pending::Xattrs { ino }), path },
@@ -351,8 +372,8 @@ impl Node {
         true
     }
 
-    fn unpark(&mut self, need: Need, result: Result<(), Errno>) {
-        for (call, request) in self.parked.remove(&need).into_iter().flatten() {
+    fn unpark(&mut self, need: &Need, result: Result<(), Errno>) {
+        for (call, request) in self.parked.remove(need).into_iter().flatten() {
             match result {
                 Ok(()) => self.ready.push_back((call, request)),
                 Err(errno) => self.fail(call, errno),
@@ -376,6 +397,7 @@ impl Node {
             Pending::SyncLog { upto } => self.sync_log_done(upto, result),
             Pending::Copy(job) => self.copy_done(job, result),
             Pending::List { ino } => self.list_done(ino, result),
+            Pending::Entry { ino, name } => self.entry_done(ino, name, result),
             Pending::Stat { ino } => self.stat_done(ino, result),
             Pending::Target { ino } => self.target_done(ino, result),
             Pending::Xattrs { ino } => self.xattrs_done(ino, result),
@@ -396,26 +418,43 @@ impl Node {
         self.home.leave(ino);
         let outcome = match result {
             Ok(Outcome::Listing(listing)) => {
-                self.names.load_dir(ino, listing);
+                self.names.load_dir(ino, &listing);
+                self.fresh_listing = Some((ino, listing));
                 Ok(())
             }
             other => Err(errno_of(other)),
         };
-        self.unpark(Need::Dir(ino), outcome);
+        self.unpark(&Need::Dir(ino), outcome);
         // Changes of its names have waited for the listing.
         self.stir_home();
+    }
+
+    fn entry_done(&mut self, ino: Ino, name: Name, result: Result<Outcome, Errno>) {
+        self.home.leave(ino);
+        let outcome = match result {
+            Ok(Outcome::Stat(home)) => {
+                self.names.load_entry(ino, &name, home.attr, (home.dev, home.ino));
+                Ok(())
+            }
+            Err(Errno::ENOENT) => {
+                self.names.unhide(ino, &name);
+                Ok(())
+            }
+            other => Err(errno_of(other)),
+        };
+        self.unpark(&Need::Entry(ino, name), outcome);
     }
 
     fn stat_done(&mut self, ino: Ino, result: Result<Outcome, Errno>) {
         self.home.leave(ino);
         let outcome = match result {
             Ok(Outcome::Stat(home)) => {
-                self.names.load_attr(ino, home.attr, (home.dev, home.ino));
+                self.names.load_attr(ino, home.attr);
                 Ok(())
             }
             other => Err(errno_of(other)),
         };
-        self.unpark(Need::Attr(ino), outcome);
+        self.unpark(&Need::Attr(ino), outcome);
     }
 
     fn target_done(&mut self, ino: Ino, result: Result<Outcome, Errno>) {
@@ -429,7 +468,7 @@ impl Node {
             }
             other => Err(errno_of(other)),
         };
-        self.unpark(Need::Target(ino), outcome);
+        self.unpark(&Need::Target(ino), outcome);
     }
 
     /// What home has, less what the buffer will bring there.
@@ -450,11 +489,14 @@ impl Node {
             while let Some((call, request)) = self.ready.pop_front() {
                 self.call(call, request);
             }
+            self.fresh_listing = None;
             self.make_room();
             self.bring_home();
+            self.forget_clean();
             self.rotate_if_due();
             // The way home may have found that it waits for the journal.
             self.start_sync();
+            self.serve_name_waiters();
             if self.ready.is_empty() {
                 break;
             }
@@ -491,6 +533,11 @@ impl Machine for Node {
     fn poll_effect(&mut self) -> Option<Effect> {
         self.effects.pop_front()
     }
+}
+
+fn makes_inode(request: &Request) -> bool {
+    use Request::*;
+    matches!(request, MakeNode { .. } | MakeDir { .. } | SymLink { .. } | Create { .. })
 }
 
 fn changes_state(request: &Request) -> bool {

@@ -6,7 +6,7 @@ use super::Node;
 use crate::attr::{Attr, Caller, Kind};
 use crate::errno::Errno;
 use crate::id::{CallId, Ino, Name};
-use crate::master::{Need, Stop, TARGET_BYTES_MAX, check_name};
+use crate::master::{Namespace, Need, Stop, TARGET_BYTES_MAX, check_name};
 use crate::message::{DirEntry, RenameMode, Reply, Request};
 use crate::record::Record;
 
@@ -71,7 +71,9 @@ impl Node {
     fn lookup(&mut self, parent: Ino, name: &Name) -> Result<Reply, Stop> {
         let ino = self.names.occupant(parent, name)?.ok_or(Errno::ENOENT)?;
         let attr = self.attr_of(ino)?;
-        self.names.inode_mut(ino)?.lookups += 1;
+        let inode = self.names.inode_mut(ino)?;
+        inode.lookups += 1;
+        (inode.used, inode.pruned) = (true, false);
         Ok(Reply::Entry { ino, attr })
     }
 
@@ -120,21 +122,25 @@ impl Node {
     }
 
     fn open_dir(&mut self, ino: Ino) -> Result<Reply, Stop> {
-        let entries = self.dir_entries(ino)?;
+        self.names.loaded_dir(ino)?;
         let handle = self.next_handle;
         self.next_handle += 1;
-        self.dir_handles.insert(handle, (ino, entries));
+        self.dir_handles.insert(handle, (ino, None));
         Ok(Reply::DirOpened { handle })
     }
 
     fn read_dir(&mut self, handle: u64, from: u64, max: u32) -> Result<Reply, Stop> {
-        let (ino, _) = self.dir_handles.get(&handle).ok_or(Errno::EINVAL)?;
-        if from == 0 {
-            // A removed directory that is still open has no entries.
-            let (ino, entries) = (*ino, self.dir_entries(*ino).unwrap_or_default());
-            self.dir_handles.insert(handle, (ino, entries));
+        let (ino, snapshot) = self.dir_handles.get(&handle).ok_or(Errno::EINVAL)?;
+        if from == 0 || snapshot.is_none() {
+            let ino = *ino;
+            let entries = match self.dir_entries(ino) {
+                Err(Stop::Need(need)) => return Err(Stop::Need(need)),
+                // A removed directory that is still open has no entries.
+                entries => entries.unwrap_or_default(),
+            };
+            self.dir_handles.insert(handle, (ino, Some(entries)));
         }
-        let (_, entries) = &self.dir_handles[&handle];
+        let entries = self.dir_handles.get(&handle).and_then(|(_, snapshot)| snapshot.as_deref()).unwrap_or_default();
         let from = entries.len().min(usize::try_from(from).unwrap_or(usize::MAX));
         let to = entries.len().min(from.saturating_add(max as usize));
         Ok(Reply::Entries { entries: entries[from..to].to_vec() })
@@ -163,14 +169,22 @@ impl Node {
         Ok(Reply::EntriesPlus { entries: with_attr })
     }
 
+    /// What the application sees in a directory. Names that are hidden are taken from a listing of home that was made for this.
     fn dir_entries(&self, ino: Ino) -> Result<Vec<DirEntry>, Stop> {
         let dir = self.names.loaded_dir(ino)?;
+        let listing = self.fresh_listing.as_ref().filter(|(of, _)| *of == ino).map(|(_, listing)| listing.as_slice());
+        if !dir.hidden.is_empty() && listing.is_none() {
+            return Err(Stop::Need(Need::Dir(ino)));
+        }
         let occupied = dir.slots.iter().filter_map(|(name, slot)| Some((name, slot.current?)));
         let entry = |(name, ino): (&Name, Ino)| {
             let kind = self.names.inodes.get(&ino)?.attr.kind;
             Some(DirEntry { ino, kind, name: name.clone() })
         };
-        Ok(occupied.filter_map(entry).collect())
+        let mut entries = occupied.filter_map(entry).collect::<Vec<_>>();
+        entries.extend(listing.unwrap_or_default().iter().filter_map(|entry| Namespace::hidden_entry(dir, entry)));
+        entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Ok(entries)
     }
 
     #[allow(clippy::too_many_arguments)] // The fields of one request, and no subset of them means anything.
@@ -250,7 +264,7 @@ impl Node {
         if inode.attr.kind == Kind::Directory {
             return Err(Errno::EPERM.into());
         }
-        if inode.links.is_empty() {
+        if !inode.has_name() {
             return Err(Errno::ENOENT.into());
         }
         self.names.vacant(parent, name)?;
@@ -275,7 +289,7 @@ impl Node {
 
     fn remove_dir(&mut self, call: CallId, parent: Ino, name: &Name) -> Result<(), Stop> {
         let ino = self.names.occupant(parent, name)?.ok_or(Errno::ENOENT)?;
-        if self.names.loaded_dir(ino)?.current_count > 0 {
+        if !self.names.loaded_dir(ino)?.is_empty() {
             return Err(Errno::ENOTEMPTY.into());
         }
         self.take_name(call, parent, name, ino);
@@ -336,7 +350,7 @@ impl Node {
             RenameMode::Exchange => Ok(()),
             RenameMode::Replace if moved_is_dir && !target_is_dir => Err(Errno::ENOTDIR.into()),
             RenameMode::Replace if !moved_is_dir && target_is_dir => Err(Errno::EISDIR.into()),
-            RenameMode::Replace if target_is_dir && self.names.loaded_dir(target)?.current_count > 0 => Err(Errno::ENOTEMPTY.into()),
+            RenameMode::Replace if target_is_dir && !self.names.loaded_dir(target)?.is_empty() => Err(Errno::ENOTEMPTY.into()),
             RenameMode::Replace => Ok(()),
         }
     }

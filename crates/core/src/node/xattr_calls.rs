@@ -102,7 +102,7 @@ impl Node {
                 inode.xattrs.get_or_insert(xattrs);
             }
         });
-        self.unpark(Need::Xattrs(ino), outcome);
+        self.unpark(&Need::Xattrs(ino), outcome);
     }
 }
 

@@ -368,6 +368,13 @@ impl<M: Machine<Input = Input, Effect = Effect>> Shared<M> {
                 });
                 return Vec::new();
             }
+            Effect::PruneClients { names } => {
+                let _ = self.guard(|| {
+                    self.world.prune_clients(names);
+                    Ok(())
+                });
+                return Vec::new();
+            }
             ref other => match token_of(other) {
                 Some(token) => (token, self.guard(|| self.world.home(other))),
                 None => return Vec::new(),

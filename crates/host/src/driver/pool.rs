@@ -34,7 +34,8 @@ impl Lane {
             | Effect::CompareZerosHome { .. }
             | Effect::SyncHome { .. }
             | Effect::ChangeHome { .. }
-            | Effect::ForgetHome { .. } => Lane::Background,
+            | Effect::ForgetHome { .. }
+            | Effect::PruneClients { .. } => Lane::Background,
             _ => Lane::Log,
         }
     }

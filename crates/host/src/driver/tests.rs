@@ -217,6 +217,7 @@ impl World for ToyWorld {
         Ok(Outcome::Checksums(vec![0]))
     }
     fn forget_home(&self, _: Ino) {}
+    fn prune_clients(&self, _: Vec<(Ino, Name, Ino)>) {}
 }
 
 #[derive(Clone, Default)]

@@ -2,7 +2,7 @@
 
 use forebay_core::effect::{Effect, LogPiece, LogRange, Outcome};
 use forebay_core::errno::Errno;
-use forebay_core::id::{HomePath, Ino, MemorySlot, Position, SsdSlot};
+use forebay_core::id::{HomePath, Ino, MemorySlot, Name, Position, SsdSlot};
 use forebay_core::record::Record;
 
 /// Makes durable what the journal held when this was made. Called without any lock.
@@ -44,4 +44,6 @@ pub trait World: Send + Sync {
     }
     /// `Effect::ForgetHome`.
     fn forget_home(&self, ino: Ino);
+    /// `Effect::PruneClients`; must not wait for any request.
+    fn prune_clients(&self, names: Vec<(Ino, Name, Ino)>);
 }

@@ -100,7 +100,13 @@ pub fn token_of(effect: &Effect) -> Option<Token> {
         | SeekHome { token, .. }
         | SyncHome { token, .. }
         | ChangeHome { token, .. } => Some(*token),
-        Reply { .. } | ZeroPayload { .. } | CopyPayload { .. } | DropOldJournals | DropFetch { .. } | ForgetHome { .. } => None,
+        Reply { .. }
+        | ZeroPayload { .. }
+        | CopyPayload { .. }
+        | DropOldJournals
+        | DropFetch { .. }
+        | ForgetHome { .. }
+        | PruneClients { .. } => None,
     }
 }
 

@@ -130,6 +130,11 @@ impl<M: Subject> World<M> {
             }
             // Files of home are not kept open here.
             Effect::ForgetHome { .. } => {}
+            Effect::PruneClients { names } => {
+                for (_, _, ino) in names {
+                    self.clients.iter_mut().for_each(|client| client.prune(ino));
+                }
+            }
             other => unreachable!("{other:?} is answered"),
         }
         Ok(())

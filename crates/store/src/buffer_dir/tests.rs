@@ -143,9 +143,9 @@ fn a_buffer_that_does_not_fit_is_refused_at_once() {
     assert!(error.to_string().contains("ssd.log"), "{error}");
     assert!(!places.buffer.exists(), "nothing is left behind");
     assert_eq!(std::fs::read_dir(&places.memory).unwrap().count(), 0);
-    for (segment_bytes, segments_max) in [(0, 8), (5000, 8), (4096, 0)] {
+    for (segment_bytes, memory_segments_max) in [(0, 8), (5000, 8), (4096, 0)] {
         settings.config.segment_bytes = segment_bytes;
-        settings.config.segments_max = segments_max;
+        settings.config.memory_segments_max = memory_segments_max;
         assert!(matches!(BufferDir::create(&places.buffer, &settings).err(), Some(BufferError::Geometry { .. })));
     }
 }

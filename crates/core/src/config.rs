@@ -97,7 +97,7 @@ impl Default for NodeConfig {
             retry_delay_ns: 200_000_000,
             drain_tries_max: 5,
             journal_records_max: 200_000,
-            inodes_max: 24_000,
+            inodes_max: 12_000,
             seed: 0,
             uid: 0,
             gid: 0,

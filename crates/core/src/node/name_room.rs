@@ -121,14 +121,14 @@ impl Node {
 
     /// So many names are not home that they go there without having rested.
     pub(super) fn are_names_crowded(&self) -> bool {
-        self.name_room.waiting() > 0 || (self.is_write_back_async() && self.dirty_names() > self.config.inodes_max as usize / 8)
+        self.name_room.waiting() > 0 || (self.is_write_back_async() && self.dirty_names() > self.config.inodes_max as usize / 4)
     }
 
     /// Something that makes an inode must wait: there are too many, many of them are not home, and home is at work on that. When home has
     /// nothing to do, what is left is held by open files, and waiting would not help.
     pub(super) fn must_wait_for_names(&self) -> bool {
         let inodes_max = self.config.inodes_max as usize;
-        let crowded = self.names.inodes.len() >= inodes_max && self.dirty_names() > inodes_max / 4;
+        let crowded = self.names.inodes.len() >= inodes_max && self.dirty_names() > inodes_max / 2;
         crowded && self.journal.failed.is_none() && !self.is_home_idle()
     }
 

@@ -14,12 +14,16 @@ use parking_lot::Mutex;
 
 /// The directory's name.
 const DIRECTORY_NAME: &[u8] = b".forebay";
-/// The directory's number; the files have those behind. The server counts from below.
-const DIRECTORY: Ino = Ino(u64::MAX - 256);
+/// The directory's number; the files have those behind. The server counts from below and never comes here.
+const DIRECTORY: Ino = Ino(1 << 62);
 /// The handle of the directory: the server counts from below.
 const HANDLE: u64 = u64::MAX - 1;
 /// Files, at most.
 const FILES_MAX: usize = 255;
+/// Numbers of one look at all files.
+const NUMBERS: u64 = 256;
+/// Contents that are kept for who reads them, at most; the oldest go first.
+const VIEWS_MAX: usize = 256;
 
 /// Whether the inode is the directory or one of the files: nothing of them may be kept by the kernel.
 pub(crate) fn is_virtual(ino: Ino) -> bool {
@@ -45,14 +49,22 @@ impl fmt::Debug for VirtualFile {
 pub(crate) struct WithVirtualFiles<T> {
     inner: T,
     files: Vec<VirtualFile>,
-    /// What was read last of each from its beginning: who goes on reading gets the rest of that.
-    contents: Mutex<BTreeMap<Ino, Vec<u8>>>,
+    views: Mutex<Views>,
+}
+
+/// What was seen. Each look at a name gives a file of its own, which holds what the name held at that moment and has its size: the kernel
+/// opens files without asking, keeps their pages, and reads no further than their size.
+#[derive(Default)]
+struct Views {
+    contents: BTreeMap<Ino, Vec<u8>>,
+    /// Looks so far.
+    looks: u64,
 }
 
 impl<T: Transport> WithVirtualFiles<T> {
     pub(crate) fn new(inner: T, mut files: Vec<VirtualFile>) -> WithVirtualFiles<T> {
         files.truncate(FILES_MAX);
-        WithVirtualFiles { inner, files, contents: Mutex::default() }
+        WithVirtualFiles { inner, files, views: Mutex::default() }
     }
 
     /// The answer to a request that is about one of the files; none if it is the server's.
@@ -66,15 +78,25 @@ impl<T: Transport> WithVirtualFiles<T> {
         match request {
             Lookup { parent, name } if is_directory(parent, name) => Some(Reply::Entry { ino: DIRECTORY, attr: self.attr(DIRECTORY) }),
             Lookup { parent: DIRECTORY, name } => match self.files.iter().position(|file| file.name.as_bytes() == name.as_bytes()) {
-                Some(at) => Some(Reply::Entry { ino: number(at), attr: self.attr(number(at)) }),
+                Some(at) => Some(self.look(at)),
                 None => error(Errno::ENOENT),
             },
             GetAttr { ino } if is_virtual(*ino) => Some(Reply::Attr { attr: self.attr(*ino) }),
             Open { ino } if is_virtual(*ino) => Some(Reply::Done),
-            Forget { ino, .. } | Release { ino } | Sync { ino } if is_virtual(*ino) => Some(Reply::Done),
+            Forget { ino, .. } if is_virtual(*ino) => {
+                // One reference is all that there ever is to a file.
+                self.views.lock().contents.remove(ino);
+                Some(Reply::Done)
+            }
+            Release { ino } | Sync { ino } if is_virtual(*ino) => Some(Reply::Done),
             Read { ino, offset, len } if is_virtual(*ino) => Some(self.read(*ino, *offset, *len, payload)),
             OpenDir { ino: DIRECTORY } => Some(Reply::DirOpened { handle: HANDLE }),
             ReadDir { handle: HANDLE, from, max } => Some(self.entries(*from, *max)),
+            ReadDirPlus { handle: HANDLE, from, max } => Some(match self.entries(*from, *max) {
+                // Mere names: each look has a number of its own.
+                Reply::Entries { entries } => Reply::EntriesPlus { entries: entries.into_iter().map(|entry| (entry, None)).collect() },
+                other => other,
+            }),
             ReleaseDir { handle: HANDLE } => Some(Reply::Done),
             SetAttr { ino, .. } | Write { ino, .. } | ReadLink { ino } if is_virtual(*ino) => error(Errno::EROFS),
             Create { parent, name, .. } | MakeNode { parent, name, .. } | MakeDir { parent, name, .. } | SymLink { parent, name, .. }
@@ -101,7 +123,24 @@ impl<T: Transport> WithVirtualFiles<T> {
         }
     }
 
-    /// Nobody may write; the length is not known before it is read, as in `/proc`.
+    fn look(&self, at: usize) -> Reply {
+        let Some(file) = self.files.get(at) else { return Reply::Error { errno: Errno::ENOENT } };
+        // Not under the lock: it asks the server.
+        let content = (file.content)();
+        let ino = {
+            let mut views = self.views.lock();
+            views.looks += 1;
+            let ino = Ino(DIRECTORY.0 + views.looks * NUMBERS + at as u64);
+            views.contents.insert(ino, content);
+            while views.contents.len() > VIEWS_MAX {
+                views.contents.pop_first();
+            }
+            ino
+        };
+        Reply::Entry { ino, attr: self.attr(ino) }
+    }
+
+    /// Nobody may write.
     fn attr(&self, ino: Ino) -> Attr {
         let is_directory = ino == DIRECTORY;
         Attr {
@@ -110,7 +149,7 @@ impl<T: Transport> WithVirtualFiles<T> {
             nlink: if is_directory { 2 } else { 1 },
             uid: rustix::process::geteuid().as_raw(),
             gid: rustix::process::getegid().as_raw(),
-            size: 0,
+            size: self.views.lock().contents.get(&ino).map_or(0, |content| content.len() as u64),
             blocks: 0,
             rdev: 0,
             atime_ns: 0,
@@ -120,15 +159,10 @@ impl<T: Transport> WithVirtualFiles<T> {
     }
 
     fn read(&self, ino: Ino, offset: u64, len: u32, payload: &mut CallPayload<'_>) -> Reply {
-        let (Some(file), CallPayload::Read(space)) = (self.files.get((ino.0 - DIRECTORY.0).wrapping_sub(1) as usize), payload) else {
-            return Reply::Error { errno: Errno::EISDIR };
-        };
-        // Not under the lock: it asks the server.
-        let fresh = (offset == 0).then(|| (file.content)());
-        let mut contents = self.contents.lock();
-        let content = match fresh {
-            Some(fresh) => contents.entry(ino).insert_entry(fresh).into_mut(),
-            None => contents.entry(ino).or_default(),
+        let CallPayload::Read(space) = payload else { return Reply::Error { errno: Errno::EINVAL } };
+        let views = self.views.lock();
+        let Some(content) = views.contents.get(&ino) else {
+            return Reply::Error { errno: if ino == DIRECTORY { Errno::EISDIR } else { Errno::ESTALE } };
         };
         let from = usize::try_from(offset).unwrap_or(usize::MAX).min(content.len());
         let part = &content[from..(from + len as usize).min(content.len())];

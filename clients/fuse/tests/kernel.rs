@@ -46,7 +46,7 @@ fn files_directories_and_links() {
         Request::Write { len, .. } => Some(len),
         _ => None,
     });
-    assert_eq!(largest.max(), Some(1 << 20), "writes come in the largest pieces that were agreed");
+    assert_eq!(largest.max(), Some(512 << 10), "writes come in the largest pieces that were agreed");
 
     fs::create_dir(path("d")).unwrap();
     fs::rename(path("big"), path("d/moved")).unwrap();

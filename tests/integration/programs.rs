@@ -206,7 +206,7 @@ rsync -aHAXS --delete --numeric-ids "{source}/" synced/
 tar -C "{source}" --sparse --xattrs -cf archive.tar .
 mkdir untarred; tar -C untarred --xattrs -xpf archive.tar
 cp -a --sparse=always "{source}" copied
-tar -C copied --sparse -cf - . | tar -C "$OUTSIDE" --one-top-level=back -xpf -
+mkdir "$OUTSIDE"/back; tar -C copied --sparse -cf - . | tar -C "$OUTSIDE"/back -xpf -
 for copy in synced untarred copied; do
     rsync -aHAXn --delete --checksum --itemize-changes --numeric-ids "{source}/" $copy/ >"$OUTSIDE"/differences
     if [ -s "$OUTSIDE"/differences ]; then echo $copy; cat "$OUTSIDE"/differences; exit 1; fi

@@ -215,8 +215,9 @@ impl Node {
         let rests = inode.attr_version == attr_version;
         let has_attr = if inode.dir.is_some() { inode.attr_home >= attr_version } else { !rests || inode.attr_home == attr_version };
         let size = inode.attr.size;
-        let is_long_enough =
-            |file: &crate::io_node::FileData| !file.home_known || (!file.home_junk && !file.cutting && file.home_end == size);
+        let is_long_enough = |file: &crate::io_node::FileData| {
+            !file.home_known || (!file.home_junk && !file.cutting && file.holes.is_empty() && file.is_length_home(size))
+        };
         let has_length = inode.attr.kind != Kind::File || file.is_none_or(is_long_enough);
         if !has_attr || (rests && !has_length) || !self.are_names_home(ino) {
             return false;

@@ -80,7 +80,7 @@ impl Node {
     }
 
     /// Parts of a range that only home has.
-    fn home_gaps(&self, ino: Ino, range: &Range<u64>, home_valid: u64) -> Vec<Range<u64>> {
+    pub(super) fn home_gaps(&self, ino: Ino, range: &Range<u64>, home_valid: u64) -> Vec<Range<u64>> {
         let range = range.start.min(home_valid)..range.end.min(home_valid);
         match self.io.files.get(&ino) {
             Some(file) if !range.is_empty() && file.holes.is_empty() => file.extents.gaps(range).collect(),

@@ -38,8 +38,17 @@ impl Node {
         let mut at = start;
         // What is not in the buffer is at home, and behind home's part it is zeros that stand nowhere.
         let gap = |ranges: &mut Vec<PlacedRange>, gap: Range<u64>| {
-            push(ranges, gap.start..gap.end.min(home_valid), Place::Home, false);
-            push(ranges, gap.start.max(home_valid)..gap.end, Place::Nowhere, false);
+            if !self.io.files.contains_key(&ino) {
+                push(ranges, gap.start..gap.end.min(home_valid), Place::Home, false);
+                return push(ranges, gap.start.max(home_valid)..gap.end, Place::Nowhere, false);
+            }
+            let mut at = gap.start;
+            for there in self.home_gaps(ino, &gap, home_valid) {
+                push(ranges, at..there.start, Place::Nowhere, false);
+                at = there.end;
+                push(ranges, there, Place::Home, false);
+            }
+            push(ranges, at..gap.end, Place::Nowhere, false);
         };
         let mut looked = 0;
         for piece in self.io.files.get(&ino).into_iter().flat_map(|file| file.extents.overlapping(start..size)) {

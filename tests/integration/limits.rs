@@ -78,7 +78,7 @@ for i in $(seq 1 64); do test "$(stat -c %s f$i)" = 4194304; done
     assert_within_memory(&run);
     slow.heal();
     fs::write(sandbox.outside().join("go"), "").expect("room outside");
-    assert!(eventually(DEADLINE, || { !is_writing(&store) }), "all files came home");
+    assert!(eventually(DEADLINE, || !is_writing(&store)), "all files came home");
     assert_eq!(last_peak_within(&mut run), Ok(()));
     run.wait(DEADLINE).expect_code(0);
     for i in 1..=64u8 {
@@ -118,9 +118,7 @@ for turn in range(8):
 for i, file in enumerate(files):
     assert os.pread(file, 80000, 0) == bytes([i % 251]) * 72000, i
 open(os.environ["OUTSIDE"] + "/ready", "w")
-import time
-while not os.path.exists(os.environ["OUTSIDE"] + "/go"):
-    time.sleep(0.05)
+os.system("until [ -e $OUTSIDE/go ]; do sleep 0.05; done")
 '
 "#;
     let mut run = start(&sandbox, &[], &format!("ulimit -n 4096 2>/dev/null || ulimit -n 1200; {script}"));

@@ -510,7 +510,7 @@ mod tests {
         }
         assert!(succeeded.len() >= 26, "{succeeded:?}");
         assert!(succeeded.values().all(|count| *count > 0), "{succeeded:?}");
-        assert!(succeeded.values().sum::<u32>() > 1200, "{succeeded:?}");
+        assert!(succeeded.values().sum::<u32>() > 1000, "{succeeded:?}");
         let trees = [&one, &two].map(|root| crate::listing::list(root.path()).unwrap());
         crate::listing::assert_same(&trees[0], &trees[1], crate::listing::Times::Set, "the same operations on two directories");
     }

@@ -295,15 +295,6 @@ impl Node {
         self.home.troubles.remove(subject);
     }
 
-    /// Nothing is under way, due, or to be tried again.
-    pub(super) fn is_home_idle(&self) -> bool {
-        let home = &self.home;
-        let nothing_due = home.queue.is_empty() && home.noted.is_empty() && home.scan_from.is_none() && home.names_due.is_none();
-        let nothing_waits = home.intended.is_empty() && home.stuck.is_empty();
-        let nothing_rests = home.troubles.values().all(|trouble| trouble.again_at <= self.now);
-        home.is_quiet() && nothing_due && nothing_waits && nothing_rests && !self.sync.is_running() && !self.sync.wanted
-    }
-
     /// Looks at the files that are due, in the order in which they became so.
     fn start_files(&mut self) {
         let hurries = self.home.is_draining()

@@ -1,4 +1,6 @@
 //! What a request does to a state, by POSIX, and what its answer must be.
+//!
+//! Long because every request has its part here, side by side, as POSIX lists them.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

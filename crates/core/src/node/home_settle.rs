@@ -295,6 +295,15 @@ impl Node {
         self.home.troubles.remove(subject);
     }
 
+    /// Nothing is under way, due, or to be tried again.
+    pub(super) fn is_home_idle(&self) -> bool {
+        let home = &self.home;
+        let nothing_due = home.queue.is_empty() && home.noted.is_empty() && home.scan_from.is_none() && home.names_due.is_none();
+        let nothing_waits = home.intended.is_empty() && home.stuck.is_empty();
+        let nothing_rests = home.troubles.values().all(|trouble| trouble.again_at <= self.now);
+        home.is_quiet() && nothing_due && nothing_waits && nothing_rests && !self.sync.is_running() && !self.sync.wanted
+    }
+
     /// Looks at the files that are due, in the order in which they became so.
     fn start_files(&mut self) {
         let hurries = self.home.is_draining()
@@ -454,17 +463,6 @@ impl Node {
     /// Whether the inode's path may be used at home: neither it nor any directory is on the move.
     pub(super) fn is_path_at_rest(&self, ino: Ino) -> bool {
         !self.home.barred && self.names.inodes.get(&ino).is_none_or(|i| !i.busy)
-    }
-
-    /// A path has come to rest: what waited for that goes on.
-    pub(super) fn resume_home_users(&mut self) {
-        for need in core::mem::take(&mut self.home.asks_deferred) {
-            if !self.ask(&need) {
-                self.unpark(&need, Err(Errno::ESTALE));
-            }
-        }
-        self.ready.extend(core::mem::take(&mut self.seeks_deferred));
-        self.resume_reads();
     }
 
     pub(super) fn start_drain(&mut self, call: CallId) -> Result<(), Stop> {

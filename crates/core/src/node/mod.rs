@@ -346,6 +346,17 @@ impl Node {
         }
     }
 
+    /// A path has come to rest: what waited for that goes on.
+    fn resume_home_users(&mut self) {
+        for need in core::mem::take(&mut self.home.asks_deferred) {
+            if !self.ask(&need) {
+                self.unpark(&need, Err(Errno::ESTALE));
+            }
+        }
+        self.ready.extend(core::mem::take(&mut self.seeks_deferred));
+        self.resume_reads();
+    }
+
     /// Asks home for something. Waits while the path is in motion.
     fn ask(&mut self, need: &Need) -> bool {
         let ino = need.ino();

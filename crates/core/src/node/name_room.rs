@@ -132,15 +132,6 @@ impl Node {
         crowded && self.journal.failed.is_none() && !self.is_home_idle()
     }
 
-    /// Nothing is under way, due, or to be tried again.
-    fn is_home_idle(&self) -> bool {
-        let home = &self.home;
-        let nothing_due = home.queue.is_empty() && home.noted.is_empty() && home.scan_from.is_none() && home.names_due.is_none();
-        let nothing_waits = home.intended.is_empty() && home.stuck.is_empty();
-        let nothing_rests = home.troubles.values().all(|trouble| trouble.again_at <= self.now);
-        home.is_quiet() && nothing_due && nothing_waits && nothing_rests && !self.sync.is_running() && !self.sync.wanted
-    }
-
     /// Lets requests go on that have waited for names to go home.
     pub(super) fn serve_name_waiters(&mut self) {
         while !self.name_room.waiters.is_empty() && !self.must_wait_for_names() {

@@ -3,11 +3,12 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use forebay_tests::process::{self, DEADLINE, Ended, Process, eventually, is_mounted, is_root, machine_has};
 use forebay_tests::sandbox::{AMPLE, Sandbox, SlowHome, TIGHT};
+use forebay_tests::staged::Staged;
 
 const NOT_HOME: i32 = 74;
 const INTERNAL: i32 = 70;
@@ -15,41 +16,6 @@ const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
 const EROFS: i32 = 30;
 const EDQUOT: i32 = 122;
-
-/// A run whose script waits at points of its own: `reach NAME` in the script makes a file outside, `pass NAME` waits for one.
-struct Staged {
-    run: Process,
-    outside: PathBuf,
-}
-
-const STAGES: &str = r#"
-reach() { : >"$OUTSIDE/reached-$1"; }
-pass() { until [ -e "$OUTSIDE/pass-$1" ]; do sleep 0.02; done; }
-"#;
-
-impl Staged {
-    fn start(sandbox: &Sandbox, size: forebay_tests::sandbox::Size, options: &[&str], script: &str) -> Staged {
-        let mut command = sandbox.run_command(size);
-        command.args(options).args(["--", "sh", "-c", &format!("{STAGES}{script}")]).env("OUTSIDE", sandbox.outside());
-        Staged { run: Process::start(command, &sandbox.outside(), "run"), outside: sandbox.outside() }
-    }
-
-    #[track_caller]
-    fn reached(&mut self, name: &str) {
-        let file = self.outside.join(format!("reached-{name}"));
-        let there = eventually(DEADLINE, || file.exists() || !self.run.runs()) && file.exists();
-        assert!(there, "the command did not reach `{name}`: {}", self.run.stderr());
-    }
-
-    fn pass(&self, name: &str) {
-        fs::write(self.outside.join(format!("pass-{name}")), "").expect("room outside");
-    }
-
-    #[track_caller]
-    fn end(self, code: i32) -> Ended {
-        self.run.wait(DEADLINE).expect_code(code)
-    }
-}
 
 #[track_caller]
 fn holds(file: &Path, text: &str) {
@@ -97,14 +63,9 @@ fn a_home_that_is_full_for_a_while() {
     slow.fail(ENOSPC);
     let script = "head -c 20000000 /dev/zero | tr '\\0' y >flood || exit 9; sync flood || exit 8; cksum <flood >\"$OUTSIDE/sum\"";
     let mut staged = Staged::start(&sandbox, TIGHT, &[], script);
-    let at = sandbox.mount().display().to_string();
     let waits = eventually(DEADLINE, || {
-        let mut status = sandbox.forebay("status");
-        status.args([&at, "--json"]);
-        let status = Process::start(status, &sandbox.outside(), "status").wait(DEADLINE);
-        let json: serde_json::Value = serde_json::from_str(&status.stdout).unwrap_or_default();
-        let instance = json.as_array().and_then(|all| all.first()).unwrap_or(&json);
-        instance["status"]["waiting_for_room"].as_u64().unwrap_or(0) > 0 && status.stdout.contains("No space left")
+        let status = sandbox.status();
+        status["waiting_for_room"].as_u64().unwrap_or(0) > 0 && status.to_string().contains("No space left")
     });
     assert!(waits && staged.run.runs(), "the writer waits, and `status` says for what: {}", staged.run.stderr());
     slow.heal();
@@ -195,6 +156,25 @@ fn a_directory_and_a_file_that_vanish_from_home() {
     sandbox.assert_clean();
 }
 
+/// A file that others change at home: what was written in the mount wins where it was written, the rest stays as they left it.
+#[test]
+fn a_file_that_others_change_at_home() {
+    if !machine_has(&[]) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let file = sandbox.home().join("shared");
+    fs::write(&file, "old bytes").expect("an old file");
+    let script = "printf NEW | dd of=shared conv=notrunc status=none; reach written; pass changed";
+    let mut staged = Staged::start(&sandbox, AMPLE, &["--write-back", "sync"], script);
+    staged.reached("written");
+    fs::write(&file, "others bytes").expect("a change of others");
+    staged.pass("changed");
+    staged.end(0);
+    assert!(fs::read_to_string(&file).expect("the file is home").starts_with("NEWers by"), "{:?}", fs::read_to_string(&file));
+    sandbox.assert_clean();
+}
+
 /// The buffer's own disk is full, fails or turns read-only: changes fail with its error from then on, what was acknowledged goes home, and
 /// the exit status tells.
 #[test]
@@ -211,12 +191,9 @@ fn a_buffer_disk_that_takes_no_more() {
         let mut command = sandbox.forebay("run");
         command.arg("--backing").arg(sandbox.home()).arg("--mount").arg(sandbox.mount()).arg("--buffer").arg(&buffer);
         command.arg("--memory-dir").arg(sandbox.memory()).args(["--capacity", "8MiB", "--memory", "2MiB", "--chunk", "64KiB"]);
-        let script = format!(
-            "{STAGES}echo first >a && sync a && echo second >>a || exit 9; reach written; pass failing
-            echo third 2>\"$OUTSIDE/error\" >b && exit 8; cat a"
-        );
-        command.args(["--", "sh", "-c", &script]).env("OUTSIDE", sandbox.outside());
-        let mut staged = Staged { run: Process::start(command, &sandbox.outside(), "run"), outside: sandbox.outside() };
+        let script = "echo first >a && sync a && echo second >>a || exit 9; reach written; pass failing
+            echo third 2>\"$OUTSIDE/error\" >b && exit 8; cat a";
+        let mut staged = Staged::of(&sandbox, command, script);
         staged.reached("written");
         slow.fail_changes(errno);
         staged.pass("failing");

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use forebay_tests::process::{DEADLINE, Process, eventually, machine_has};
 use forebay_tests::sandbox::{Sandbox, Size};
+use forebay_tests::staged::Staged;
 
 /// `--memory` of these runs.
 const MEMORY_BYTES: u64 = 16 << 20;
@@ -17,19 +18,6 @@ fn peak_bytes(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0) * 1024
-}
-
-/// Starts a script under `forebay run`; it makes the file `ready` outside when the load is there, and then waits for `go`.
-fn start(sandbox: &Sandbox, options: &[&str], script: &str) -> Process {
-    let waits = "ready() { : >\"$OUTSIDE/ready\"; until [ -e \"$OUTSIDE/go\" ]; do sleep 0.05; done; }";
-    let mut command = sandbox.run_command(SIZE);
-    command.args(options).args(["--", "sh", "-ec", &format!("{waits}\n{script}")]).env("OUTSIDE", sandbox.outside());
-    Process::start(command, &sandbox.outside(), "run")
-}
-
-#[track_caller]
-fn wait_for(run: &mut Process, file: &Path) {
-    assert!(eventually(DEADLINE, || file.exists() || !run.runs()) && file.exists(), "{} did not come: {}", file.display(), run.stderr());
 }
 
 #[track_caller]
@@ -48,39 +36,37 @@ fn sixty_four_writers_and_a_home_that_has_stopped() {
     }
     let sandbox = Sandbox::new();
     let (store, slow) = sandbox.slow_home(&[]);
-    let script = r#"
+    let script = r#"set -e
 mkdir d; : >d/seen; ls -l d >/dev/null
-: >"$OUTSIDE/begun"; until [ -e "$OUTSIDE/stopped" ]; do sleep 0.05; done
+reach begun; pass stopped
 for i in $(seq 1 64); do { head -c 4194304 /dev/zero | tr '\0' "$(printf "\\$(printf %o $((33 + i)))")" | dd of=f$i bs=1M iflag=fullblock status=none; } & done
-ready
+reach ready; pass go
 wait
 for i in $(seq 1 64); do test "$(stat -c %s f$i)" = 4194304; done
 "#;
-    let mut run = start(&sandbox, &[], script);
-    wait_for(&mut run, &sandbox.outside().join("begun"));
+    let mut staged = Staged::start(&sandbox, SIZE, &[], script);
+    staged.reached("begun");
     slow.stall();
-    fs::write(sandbox.outside().join("stopped"), "").expect("room outside");
-    wait_for(&mut run, &sandbox.outside().join("ready"));
-    let at = sandbox.mount().display().to_string();
-    let waiting = || {
-        let mut status = sandbox.forebay("status");
-        status.args([&at, "--json"]);
-        let status = Process::start(status, &sandbox.outside(), "status").wait(DEADLINE);
-        let json: serde_json::Value = serde_json::from_str(&status.stdout).unwrap_or_default();
-        json.as_array().and_then(|all| all.first()).unwrap_or(&json)["status"]["waiting_for_room"].as_u64().unwrap_or(0)
-    };
-    assert!(eventually(DEADLINE, || waiting() >= 20 || !run.runs()) && run.runs(), "writers wait for room: {}", run.stderr());
+    staged.pass("stopped");
+    staged.reached("ready");
+    let waiting = || sandbox.status()["waiting_for_room"].as_u64().unwrap_or(0);
+    assert!(
+        eventually(DEADLINE, || waiting() >= 20 || !staged.run.runs()) && staged.run.runs(),
+        "writers wait for room: {}",
+        staged.run.stderr()
+    );
     // Another process looks around, makes and removes, while they wait.
     let mut other = std::process::Command::new("sh");
     other.args(["-ec", "ls -l d >/dev/null; stat d/seen >/dev/null; mkdir e; mv e d/e; rmdir d/e; : >d/new; rm d/new"]);
     other.current_dir(sandbox.mount());
     Process::start(other, &sandbox.outside(), "other").wait(DEADLINE).expect_code(0);
-    assert_within_memory(&run);
+    assert_within_memory(&staged.run);
     slow.heal();
-    fs::write(sandbox.outside().join("go"), "").expect("room outside");
+    staged.pass("go");
     assert!(eventually(DEADLINE, || !is_writing(&store)), "all files came home");
-    assert_eq!(last_peak_within(&mut run), Ok(()));
-    run.wait(DEADLINE).expect_code(0);
+    // The process may have ended meanwhile; then it says nothing any more.
+    assert!(peak_bytes(staged.run.id()) <= MEMORY_BYTES + BESIDE_BYTES, "{} KiB were resident", peak_bytes(staged.run.id()) >> 10);
+    staged.end(0);
     for i in 1..=64u8 {
         let bytes = fs::read(store.join(format!("f{i}"))).expect("the file is home");
         assert!(bytes.len() == 4 << 20 && bytes.iter().all(|byte| *byte == 33 + i), "f{i}");
@@ -90,12 +76,6 @@ for i in $(seq 1 64); do test "$(stat -c %s f$i)" = 4194304; done
 
 fn is_writing(store: &Path) -> bool {
     (1..=64).any(|i| fs::metadata(store.join(format!("f{i}"))).map_or(0, |file| file.len()) != 4 << 20)
-}
-
-/// The memory of a process that may have ended meanwhile.
-fn last_peak_within(run: &mut Process) -> Result<(), u64> {
-    let peak = peak_bytes(run.id());
-    if peak <= MEMORY_BYTES + BESIDE_BYTES { Ok(()) } else { Err(peak) }
 }
 
 /// A thousand files open at once, each written to in turns, some without a name.
@@ -117,15 +97,15 @@ for turn in range(8):
         os.pwrite(file, bytes([i % 251]) * 9000, turn * 9000)
 for i, file in enumerate(files):
     assert os.pread(file, 80000, 0) == bytes([i % 251]) * 72000, i
-open(os.environ["OUTSIDE"] + "/ready", "w")
-os.system("until [ -e $OUTSIDE/go ]; do sleep 0.05; done")
+open(os.environ["OUTSIDE"] + "/reached-ready", "w")
+os.system("until [ -e $OUTSIDE/pass-go ]; do sleep 0.05; done")
 '
 "#;
-    let mut run = start(&sandbox, &[], &format!("ulimit -n 4096 2>/dev/null || ulimit -n 1200; {script}"));
-    wait_for(&mut run, &sandbox.outside().join("ready"));
-    assert_within_memory(&run);
-    fs::write(sandbox.outside().join("go"), "").expect("room outside");
-    run.wait(DEADLINE).expect_code(0);
+    let mut staged = Staged::start(&sandbox, SIZE, &[], &format!("set -e; ulimit -n 4096 2>/dev/null || ulimit -n 1200; {script}"));
+    staged.reached("ready");
+    assert_within_memory(&staged.run);
+    staged.pass("go");
+    staged.end(0);
     let home = sandbox.home_tree();
     assert_eq!(home.values().filter(|object| object.size == Some(72_000)).count(), 900);
     sandbox.assert_clean();

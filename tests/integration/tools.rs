@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use forebay_tests::process::{self, DEADLINE, Ended, Process, eventually, is_mounted, is_root, machine_has, program};
-use forebay_tests::sandbox::{AMPLE, Sandbox, SlowHome, TIGHT};
+use forebay_tests::sandbox::{AMPLE, Sandbox, TIGHT};
 use serde_json::Value;
 
 const USAGE: i32 = 64;
@@ -101,9 +101,7 @@ fn a_file_that_cannot_go_home_is_named() {
         return;
     }
     let sandbox = Sandbox::new();
-    let store = sandbox.outside().join("store");
-    fs::create_dir(&store).expect("a directory");
-    let slow = SlowHome::mount(&store, &sandbox.home(), &sandbox.outside(), &[]);
+    let (store, slow) = sandbox.slow_home(&[]);
     let mounted = Mounted::start(&sandbox, AMPLE, &["--write-back", "sync"]);
     fs::write(sandbox.mount().join("stuck"), bytes(10_000, 2)).expect("a file");
     slow.fail(28);
@@ -225,9 +223,7 @@ fn status_shows_tiers_and_rates_and_what_is_waited_for() {
         return;
     }
     let sandbox = Sandbox::new();
-    let store = sandbox.outside().join("store");
-    fs::create_dir(&store).expect("a directory");
-    let slow = SlowHome::mount(&store, &sandbox.home(), &sandbox.outside(), &["--bandwidth", "3MiB"]);
+    let (store, slow) = sandbox.slow_home(&["--bandwidth", "3MiB"]);
     let mounted = Mounted::start(&sandbox, TIGHT, &[]);
     // It writes more than home takes, for as long as it is let.
     let go = sandbox.outside().join("go");

@@ -9,3 +9,4 @@ pub mod progress;
 pub mod random;
 pub mod repository;
 pub mod sandbox;
+pub mod staged;

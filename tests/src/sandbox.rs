@@ -198,6 +198,15 @@ impl Sandbox {
         assert!(is_empty(self.memory()), "the memory file is still there: {:?}", names(self.memory()));
     }
 
+    /// What `forebay status` says of the instance at the mount, or null as long as it says nothing.
+    #[must_use]
+    pub fn status(&self) -> serde_json::Value {
+        let mut status = self.forebay("status");
+        status.arg(self.mount()).arg("--json");
+        let told = Process::start(status, &self.outside(), "status").wait(DEADLINE).stdout;
+        serde_json::from_str::<serde_json::Value>(&told).map_or_else(|_| serde_json::Value::Null, |all| all[0]["status"].clone())
+    }
+
     /// Puts a slow file system in front of home, with such options of `slowfs` as `--bandwidth 20MiB --latency 1ms`; gives the directory
     /// behind it, too.
     ///

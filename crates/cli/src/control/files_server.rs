@@ -2,7 +2,6 @@
 
 use std::io::{self, BufReader};
 use std::os::unix::net::UnixStream;
-use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use forebay_core::attr::{Attr, Kind};
@@ -11,8 +10,7 @@ use forebay_core::id::{HomePath, Ino};
 use forebay_core::message::{DrainFailure, DrainStep, Place};
 
 use super::files::{FileAction, FileAnswer, FileAsk, Measure};
-use super::server::PROGRESS_EVERY;
-use super::{FailureView, read_line, write_line};
+use super::{FailureView, PROGRESS_EVERY, read_line, telling, write_line};
 use crate::engine::{self, Engine, FileClient};
 use crate::registry::Tag;
 
@@ -247,32 +245,16 @@ impl Conversation<'_> {
 
     /// Brings it home, and tells how far that is.
     fn stage_out(&mut self, held: &Held<'_>) -> io::Result<Result<Option<DrainFailure>, Errno>> {
-        let (done, done_now) = (Mutex::new(None), Condvar::new());
-        let dirty = |client: &FileClient| client.where_is(held.ino, 0, 1).map_or(0, |found| found.dirty_bytes);
-        let mut left = dirty(&self.client);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let brought = bring_home(&self.client.clone(), held.ino);
-                *done.lock().unwrap_or_else(PoisonError::into_inner) = Some(brought);
-                done_now.notify_all();
-            });
-            let mut told = Ok(());
-            loop {
-                let waiting = done.lock().unwrap_or_else(PoisonError::into_inner);
-                let (mut waiting, _) =
-                    done_now.wait_timeout_while(waiting, PROGRESS_EVERY, |done| done.is_none()).unwrap_or_else(PoisonError::into_inner);
-                let brought = waiting.take();
-                drop(waiting);
-                let now = if brought.is_some() { 0 } else { dirty(&self.client) };
-                let progress = FileAnswer::Progress { done_bytes: left.saturating_sub(now), left_bytes: now };
-                left = now;
-                // One who has asked and gone does not stop it.
-                told = told.and_then(|()| write_line(&mut &self.stream, &progress));
-                if let Some(brought) = brought {
-                    return told.map(|()| brought);
-                }
-            }
-        })
+        let dirty = || self.client.where_is(held.ino, 0, 1).map_or(0, |found| found.dirty_bytes);
+        let mut left = dirty();
+        let mut tell = |now: u64| {
+            let progress = FileAnswer::Progress { done_bytes: left.saturating_sub(now), left_bytes: now };
+            left = now;
+            write_line(&mut &self.stream, &progress)
+        };
+        let brought = telling(|| bring_home(&self.client, held.ino), || tell(dirty()))?;
+        tell(0)?;
+        Ok(brought)
     }
 }
 

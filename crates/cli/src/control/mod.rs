@@ -9,6 +9,8 @@ pub(crate) mod server;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +21,8 @@ use crate::view::{FailureView, InstanceView};
 const VERSION: u32 = 1;
 /// The longest line, bytes.
 const LINE_BYTES_MAX: u64 = 1 << 20;
+/// How often progress is told.
+const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 
 /// What is asked.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
@@ -81,6 +85,24 @@ fn write_line(stream: &mut impl io::Write, value: &impl Serialize) -> io::Result
     let mut line = serde_json::to_vec(value)?;
     line.push(b'\n');
     stream.write_all(&line)
+}
+
+/// Does `work` on a thread of its own and meanwhile tells how far it is. One who has asked and gone does not stop it: that error comes when
+/// it is done.
+fn telling<T: Send>(work: impl FnOnce() -> T + Send, mut tell: impl FnMut() -> io::Result<()>) -> io::Result<T> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || drop(sender.send(work())));
+        let mut told = Ok(());
+        loop {
+            match receiver.recv_timeout(PROGRESS_EVERY) {
+                Ok(result) => return told.map(|()| result),
+                Err(RecvTimeoutError::Timeout) => told = told.and_then(|()| tell()),
+                // It has panicked, and this scope passes that on.
+                Err(RecvTimeoutError::Disconnected) => return Err(io::ErrorKind::BrokenPipe.into()),
+            }
+        }
+    })
 }
 
 /// Reads one line, `None` at the end.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::files_server::Conversation;
-use super::{Answer, Ask, Command, Ended, VERSION, read_line, with_socket_path, write_line};
+use super::{Answer, Ask, Command, Ended, PROGRESS_EVERY, VERSION, read_line, telling, with_socket_path, write_line};
 use crate::console::Progress;
 use crate::engine::Engine;
 use crate::mounts;
@@ -21,8 +21,6 @@ use crate::view::{FailureView, InstanceView, StatusView};
 
 /// Connections at a time; a further one is refused.
 const CONNECTIONS_MAX: usize = 16;
-/// How often progress is told.
-pub(super) const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 /// How long the one who asks may take for it.
 const ASK_WITHIN: Duration = Duration::from_secs(10);
 
@@ -155,27 +153,7 @@ impl Shared {
     }
 
     fn drain(&self, stream: &mut UnixStream) -> io::Result<()> {
-        let done = Mutex::new(None);
-        let done_now = Condvar::new();
-        let failures = std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let failures = self.engine.drain(self.tag.mount.as_deref());
-                *done.lock().unwrap_or_else(PoisonError::into_inner) = Some(failures);
-                done_now.notify_all();
-            });
-            let mut told = Ok(());
-            loop {
-                let waiting = done.lock().unwrap_or_else(PoisonError::into_inner);
-                let (mut waiting, _) =
-                    done_now.wait_timeout_while(waiting, PROGRESS_EVERY, |done| done.is_none()).unwrap_or_else(PoisonError::into_inner);
-                if let Some(failures) = waiting.take() {
-                    return told.map(|()| failures);
-                }
-                drop(waiting);
-                // One who has asked and gone does not stop the drain.
-                told = told.and_then(|()| write_line(stream, &self.progress()));
-            }
-        })?;
+        let failures = telling(|| self.engine.drain(self.tag.mount.as_deref()), || write_line(stream, &self.progress()))?;
         let failures = failures.iter().map(FailureView::from).collect();
         write_line(stream, &Answer::Ended(Ended { failures, message: None }))
     }

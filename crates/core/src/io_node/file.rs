@@ -75,8 +75,13 @@ pub struct Fetch {
 impl FileData {
     /// Nothing is buffered, nothing under way, and home's file is just as long as it should be: all of it can be learned again.
     pub fn is_idle(&self, size: u64) -> bool {
-        let settled = !self.home_known || (!self.home_junk && self.home_valid == size && self.is_length_home(size));
-        self.extents.is_empty() && self.holes.is_empty() && self.is_quiet() && self.fetches.is_empty() && settled
+        self.extents.is_empty() && self.is_settled(size)
+    }
+
+    /// Nothing is under way, and home's file has the length and the holes that it should have.
+    pub fn is_settled(&self, size: u64) -> bool {
+        let is_home = !self.home_known || (!self.home_junk && self.home_valid == size && self.is_length_home(size));
+        is_home && self.holes.is_empty() && self.is_quiet() && self.fetches.is_empty()
     }
 
     /// Home's file is this long, once what is in flight has landed.

@@ -11,6 +11,7 @@ use core::ops::Bound::{Excluded, Unbounded};
 use super::Node;
 use crate::effect::Effect;
 use crate::id::{CallId, Ino};
+use crate::io_node::FileData;
 use crate::message::Request;
 use crate::record::Record;
 
@@ -78,16 +79,8 @@ impl Node {
     /// Nothing but references of clients keeps the inode here.
     fn may_forget(&self, ino: Ino) -> bool {
         let size = self.names.inodes.get(&ino).map_or(0, |i| i.attr.size);
-        let is_file_settled = self.io.files.get(&ino).is_none_or(|file| {
-            let all_home = !file.home_known || (!file.home_junk && file.home_valid == size && file.is_length_home(size));
-            all_home
-                && file.extents.dirty_bytes() == 0
-                && file.holes.is_empty()
-                && file.is_quiet()
-                && file.fetches.is_empty()
-                && file.swapping.is_empty()
-        });
-        is_file_settled
+        let settled = |file: &FileData| file.is_settled(size) && file.extents.dirty_bytes() == 0 && file.swapping.is_empty();
+        self.io.files.get(&ino).is_none_or(settled)
             && self.names.is_as_home_has_it(ino)
             && !self.home.is_used(ino)
             && !self.is_asked_for(ino)

@@ -19,9 +19,7 @@ impl Node {
             }
         };
         add(WaitReason::Room, self.room_waiters.len(), self.room_waiters.front().and_then(|(_, request)| request.file()));
-        let asked = self.parked.keys().next().map(|need| match need {
-            Need::Dir(ino) | Need::Entry(ino, _) | Need::Attr(ino) | Need::Target(ino) | Need::Xattrs(ino) => *ino,
-        });
+        let asked = self.parked.keys().next().map(Need::ino);
         add(WaitReason::HomeNames, self.parked.values().map(Vec::len).sum(), asked);
         let fetching = self.reads.values().filter(|read| read.waits_for_home());
         add(WaitReason::HomeBytes, fetching.clone().count(), fetching.clone().next().map(|read| read.ino()));

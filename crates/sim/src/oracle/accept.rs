@@ -8,7 +8,7 @@ use forebay_core::errno::Errno;
 use forebay_core::id::{Ino, Name};
 use forebay_core::message::{DirEntry, Place, PlacedRange, Reply, SeekWhence};
 
-use super::apply::Expected;
+use super::expected::Expected;
 use super::state::{DirHandle, Inode, ModelIno, State, TimeSpan};
 
 impl State {

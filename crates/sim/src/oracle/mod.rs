@@ -8,6 +8,7 @@
 pub mod accept;
 pub mod apply;
 mod crash;
+pub mod expected;
 pub(crate) mod home;
 pub mod state;
 
@@ -20,7 +21,8 @@ use forebay_core::message::{Reply, Request};
 use forebay_core::time::Time;
 
 use crate::stamp::Stamp;
-use apply::{Call, Expected};
+use apply::Call;
+use expected::Expected;
 use state::{Inode, ModelIno, State};
 
 /// States followed at a time; more are a sign that a workload is too wild to check.

@@ -131,12 +131,16 @@ impl Namespace {
         }
     }
 
-    /// When nothing can move because names wait for each other in a ring: a name whose occupant can step aside.
-    pub(crate) fn ring_breaker(&self) -> Option<(Ino, Name, Ino)> {
+    /// When nothing can move because names wait for each other in a ring: a name whose occupant can step aside, and where to. What has
+    /// stepped aside already is of no more help. The occupant may be a dead directory that holds at home what belongs in its place.
+    pub(crate) fn ring_breaker(&self) -> Option<(Ino, Name, Ino, Name)> {
         self.divergent.values().find_map(|(parent, name, _)| {
             let slot = self.slot(*parent, name);
-            let old = slot.home.filter(|old| self.is_free(*old) && !self.inodes[old].links.is_empty())?;
-            (!slot.busy && self.is_home_dir(*parent)).then(|| (*parent, name.clone(), old))
+            let may_move = |old: &Ino| self.is_free(*old) && (self.inodes[old].dir.is_some() || !self.inodes[old].links.is_empty());
+            let old = slot.home.filter(may_move)?;
+            let aside = Name::new(alloc::format!(".forebay-moving-{}", old.0).as_bytes());
+            let may_step = !slot.busy && *name != aside && self.slot(*parent, &aside) == Slot::default() && self.is_home_dir(*parent);
+            may_step.then(|| (*parent, name.clone(), old, aside))
         })
     }
 }

@@ -377,12 +377,8 @@ impl Node {
         if self.home.barred {
             return false;
         }
-        let Some((parent, name, ino)) = self.names.ring_breaker() else { return false };
+        let Some((parent, name, ino, aside)) = self.names.ring_breaker() else { return false };
         if self.rests(&Subject::Name(parent, name.clone())).is_some() {
-            return false;
-        }
-        let aside = Name::new(alloc::format!(".forebay-moving-{}", ino.0).as_bytes());
-        if self.names.slot(parent, &aside).home.is_some() || name == aside {
             return false;
         }
         let action = SlotAction::Move { ino, from: (parent, name.clone()), to: (parent, aside) };

@@ -128,7 +128,8 @@ impl Client {
             Action::Truncate => {
                 let ino = self.any(|known| known.kind == Kind::File)?;
                 let size = self.offset(ino);
-                Request::SetAttr { ino, change: AttrChange { size: Some(size), ..AttrChange::default() } }
+                let drops_set_id = self.workload.is_complete && self.rng.chance(500);
+                Request::SetAttr { ino, change: AttrChange { size: Some(size), drops_set_id, ..AttrChange::default() } }
             }
             Action::SetAttr => self.set_attr()?,
             Action::MakeDir => Request::MakeDir { parent: self.dir(), name: self.name(), mode: 0o755, caller },

@@ -72,7 +72,7 @@ impl Mode {
 
     /// Whether its clients use all there is.
     fn is_complete(self) -> bool {
-        matches!(self, Mode::Complete | Mode::CompleteStorm)
+        matches!(self, Mode::Complete | Mode::CompleteStorm | Mode::Staging)
     }
 
     /// The mode of this name.
@@ -252,7 +252,7 @@ const COMPLETE: [[u32; ACTIONS]; 2] = [
     [4, 4, 10, 6, 6, 10, 14, 4, 5, 6, 5, 3, 2, 1, 3, 6, 8, 2, 2, 3, 2, 1, 3, 1, 1, 6, 4, 4, 8, 6, 4, 0, 0],
     [2, 3, 6, 6, 3, 16, 24, 4, 4, 3, 0, 0, 0, 0, 0, 1, 1, 0, 1, 0, 3, 1, 1, 0, 1, 16, 8, 8, 2, 2, 1, 0, 0],
 ];
-const STAGING: [u32; ACTIONS] = [4, 2, 12, 5, 6, 8, 20, 5, 5, 4, 4, 2, 2, 0, 3, 4, 8, 3, 4, 1, 1, 1, 2, 1, 0, 0, 0, 0, 0, 0, 0, 16, 6];
+const STAGING: [u32; ACTIONS] = [4, 2, 12, 5, 6, 8, 20, 5, 5, 4, 4, 2, 2, 0, 3, 4, 8, 3, 4, 1, 1, 1, 2, 1, 0, 6, 4, 2, 4, 2, 2, 16, 6];
 
 impl Scenario {
     /// The scenario of a seed.

@@ -141,7 +141,7 @@ impl Node {
     }
 
     /// Takes a file's set-id bits; false if it has none.
-    fn drop_set_id(&mut self, ino: Ino) -> bool {
+    pub(super) fn drop_set_id(&mut self, ino: Ino) -> bool {
         let Some(inode) = self.names.inodes.get_mut(&ino) else { return false };
         let mode = without_set_id(inode.attr.mode);
         let has_changed = core::mem::replace(&mut inode.attr.mode, mode) != mode;
@@ -200,6 +200,10 @@ impl Node {
                 return Ok(());
             }
             self.ensure_journaled(ino);
+            if change.drops_set_id {
+                // Ahead of the change: no crash may leave changed bytes under the old mode.
+                self.drop_set_id(ino);
+            }
             self.set_size(ino, old, size);
             let position = self.record(Record::Size { ino, size, time_ns: self.now.as_nanos() as i64 });
             self.file(ino).cut_position = position;
@@ -210,8 +214,7 @@ impl Node {
         let time = |set: SetTime| if let SetTime::At(ns) = set { ns } else { now_ns };
         let inode = self.names.inode_mut(ino)?;
         let attr = &mut inode.attr;
-        let takes_set_id = change.drops_set_id && change.size.is_some() || change.uid.is_some() || change.gid.is_some();
-        if takes_set_id && attr.kind != Kind::Directory {
+        if (change.uid.is_some() || change.gid.is_some()) && attr.kind != Kind::Directory {
             attr.mode = without_set_id(attr.mode);
         }
         attr.mode = change.mode.unwrap_or(attr.mode) & 0o7777;

@@ -4,7 +4,6 @@ use core::ops::Range;
 
 use super::data_calls::FILE_BYTES_MAX;
 use super::{Node, Pending};
-use crate::attr::without_set_id;
 use crate::effect::{Effect, Outcome};
 use crate::errno::Errno;
 use crate::id::{CallId, Ino};
@@ -53,6 +52,10 @@ impl Node {
         };
         let new_size = if keeps_size { size } else { size.max(end) };
         let time_ns = self.now.as_nanos() as i64;
+        if drops_set_id {
+            // Ahead of the change: no crash may leave changed bytes under the old mode.
+            self.drop_set_id(ino);
+        }
         if !matches!(mode, AllocateMode::Reserve { .. }) {
             self.punch(ino, offset..end.min(size).max(offset));
             // One record: what it says happens as a whole or not at all.
@@ -65,10 +68,6 @@ impl Node {
             self.set_size(ino, size, new_size);
         }
         self.touch_file(ino);
-        if drops_set_id {
-            let attr = &mut self.names.inode_mut(ino)?.attr;
-            attr.mode = without_set_id(attr.mode);
-        }
         self.home.note_dirty(ino);
         let home_valid = self.home_valid_of(ino);
         if let Some(record) = self.names.inode_record(ino, home_valid) {

@@ -464,6 +464,20 @@ impl Call {
         }
     }
 
+    /// The file from whose mode it takes something before it changes bytes.
+    pub(super) fn set_id_taken_of(&self, state: &State) -> Option<ModelIno> {
+        let ino = match self.request {
+            Request::Write { ino, len, drops_set_id: true, .. } if len > 0 => ino,
+            Request::Allocate { ino, drops_set_id: true, .. } => ino,
+            Request::SetAttr { ino, change } if change.size.is_some() && change.drops_set_id => ino,
+            _ => return None,
+        };
+        let ino = state.resolve(ino).ok()?;
+        let mut inode = (**state.inode(ino)).clone();
+        inode.drop_set_id(true);
+        (inode.mode != state.inode(ino).mode).then_some(ino)
+    }
+
     fn is_about_xattrs(&self) -> bool {
         use Request::*;
         matches!(self.request, SetXattr { .. } | GetXattr { .. } | ListXattr { .. } | RemoveXattr { .. })
@@ -498,7 +512,7 @@ impl Call {
 
 impl Inode {
     /// What a write by an ordinary user or a change of owner takes from a file's mode.
-    fn drop_set_id(&mut self, drops: bool) {
+    pub(super) fn drop_set_id(&mut self, drops: bool) {
         if drops && self.kind != Kind::Directory {
             let group = if self.mode & 0o010 != 0 { 0o2000 } else { 0 };
             self.mode &= !(0o4000 | group);

@@ -95,6 +95,12 @@ fn in_all_orders(state: &State, calls: &BTreeMap<CallId, Call>, open: &[CallId],
         let mut rest = open.to_vec();
         rest.remove(at);
         in_all_orders(&happened, calls, &rest, each);
+        // What it takes from the mode goes ahead of all else, as on any file system: that may be all that is there of it.
+        if let Some(ino) = calls[id].set_id_taken_of(state) {
+            let mut begun = state.clone();
+            begun.inode_mut(ino).drop_set_id(true);
+            in_all_orders(&begun, calls, &rest, each);
+        }
     }
 }
 
@@ -137,7 +143,7 @@ impl Newer {
 impl State {
     /// A request that was cut off: a write may be there in part, any other request in whole.
     pub(super) fn apply_perhaps(&mut self, call: &Call) {
-        let Request::Write { ino, offset, append, .. } = call.request else {
+        let Request::Write { ino, offset, len, append, drops_set_id } = call.request else {
             self.apply(call);
             return;
         };
@@ -145,6 +151,7 @@ impl State {
         let before = self.inode(ino).mtime.clone();
         let inode = self.inode_mut(ino);
         inode.mtime = before.or(&TimeSpan(vec![call.handled]));
+        inode.drop_set_id(drops_set_id && len > 0);
         let data = self.file_mut(ino);
         let offset = if append { data.size } else { offset };
         data.write_perhaps(offset, &Rc::clone(&call.payload));

@@ -167,6 +167,10 @@ impl Oracle {
         }
         self.extend_times();
         self.note_versions();
+        if self.worlds.iter().any(|world| self.pending[&call].set_id_taken_of(&world.state).is_some()) {
+            // A power loss may leave of it what it took from the mode, and no more.
+            self.remember();
+        }
         let watch = self.reads.remove(&call).filter(|watch| watch.is_disturbed);
         let places = self.appends.remove(&call);
         let (mut next, mut reasons): (Worlds, Vec<String>) = (Vec::new(), Vec::new());

@@ -41,8 +41,8 @@ modes! {
     a_home_that_fails: HomeFaults, 400;
     a_log_that_fails: LogFaults, 600;
     all_of_it: Storm, 250;
-    holes_and_extended_attributes: Complete, 100;
-    holes_and_extended_attributes_beside_all_of_it: CompleteStorm, 20;
-    single_files_brought_home: Staging, 400;
+    holes_and_extended_attributes: Complete, 400;
+    holes_and_extended_attributes_beside_all_of_it: CompleteStorm, 300;
+    single_files_brought_home: Staging, 500;
     few_inodes: FewInodes, 400;
 }

@@ -47,6 +47,11 @@ use crate::console::{Console, Verbosity};
 use crate::error::{Error, Exit};
 use crate::stage::Direction;
 
+/// The allocator of the system keeps an arena for each thread and what was freed in it; with a hundred threads and long listings that was
+/// more than all that is in use. How this one is made is in `.cargo/config.toml`.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// Writes to standard output; a reader that has seen enough is no error.
 fn print(text: &str) -> Result<(), Error> {
     let mut output = std::io::stdout();

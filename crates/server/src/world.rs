@@ -11,8 +11,10 @@ use forebay_host::log;
 use forebay_store::{BufferDir, Journal, JournalError, LogError, LogStore, PosixHome};
 use parking_lot::Mutex;
 
-/// Buffers for writes at home that are kept for the next use; one for each thread that writes there is enough.
-const BUFFERS_KEPT_MAX: usize = 16;
+/// Buffers for writes at home that are kept for the next use.
+const BUFFERS_KEPT_MAX: usize = 4;
+/// Bytes that are brought together for one write at home; a single record may be longer.
+const WRITE_BYTES: usize = 1 << 20;
 
 /// The log and home of an instance.
 ///
@@ -62,21 +64,26 @@ impl StoreWorld {
         let taken = self.write_buffers.lock().pop();
         let mut bytes = taken.unwrap_or_default();
         bytes.clear();
-        let result = self.gather(path, offset, pieces, &mut bytes).and_then(|()| {
-            self.home.write(ino, path, offset, &bytes)?;
-            Ok(crc32c::crc32c(&bytes))
-        });
+        let result = self.write_steps(ino, path, offset, pieces, &mut bytes);
         let mut kept = self.write_buffers.lock();
-        if kept.len() < BUFFERS_KEPT_MAX {
+        if kept.len() < BUFFERS_KEPT_MAX && bytes.capacity() <= 2 * WRITE_BYTES {
             kept.push(bytes);
         }
         result
     }
 
-    /// Brings the pieces together, checking each record once.
-    fn gather(&self, path: &HomePath, offset: u64, pieces: &[HomePiece], bytes: &mut Vec<u8>) -> Result<(), Errno> {
+    /// Brings the pieces together, checking each record once, and writes them in steps. Gives the checksum of all.
+    fn write_steps(&self, ino: Ino, path: &HomePath, offset: u64, pieces: &[HomePiece], bytes: &mut Vec<u8>) -> Result<u32, Errno> {
         let mut checked: HashSet<(Slot, u32)> = HashSet::new();
+        let (mut sum, mut offset) = (0, offset);
         for piece in pieces {
+            let start = bytes.len();
+            if start > 0 && start + piece.at.len as usize > WRITE_BYTES {
+                self.home.write(ino, path, offset, bytes)?;
+                sum = crc32c::crc32c_append(sum, bytes);
+                offset += start as u64;
+                bytes.clear();
+            }
             let start = bytes.len();
             let result = if checked.insert((piece.record.slot, piece.record.offset)) {
                 self.log.gather(piece, bytes)
@@ -94,7 +101,8 @@ impl StoreWorld {
                 error.errno()
             })?;
         }
-        Ok(())
+        self.home.write(ino, path, offset, bytes)?;
+        Ok(crc32c::crc32c_append(sum, bytes))
     }
 }
 

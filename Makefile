@@ -14,7 +14,7 @@ help:
 	  'make run      install what is missing, build, render a POV-Ray animation through `forebay run`' \
 	  'make test     everything that gates a change' \
 	  'make bench    the table of ratios (10 minutes; bench/out gets the JSON)' \
-	  'make soak     the random tests with many more seeds (SOAK_MINUTES=30)' \
+	  'make soak     memory under a mixed load, and the random tests with many more seeds (SOAK_MINUTES=30)' \
 	  'make build    a release build: target/release/forebay' \
 	  'make clean    remove what was built'
 

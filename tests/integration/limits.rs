@@ -1,11 +1,15 @@
 //! Limits that hold whatever happens: the memory of the process, and that waiting writers keep nobody else waiting.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::Duration;
 
-use forebay_tests::process::{DEADLINE, Process, eventually, machine_has};
+use forebay_tests::process::{DEADLINE, Process, eventually, machine_has, unmount};
+use forebay_tests::random::seeds;
 use forebay_tests::sandbox::{Sandbox, Size};
 use forebay_tests::staged::Staged;
+use rustix::process::Signal;
 
 /// `--memory` of these runs.
 const MEMORY_BYTES: u64 = 16 << 20;
@@ -15,8 +19,13 @@ const SIZE: Size = Size { capacity: "64MiB", memory: "16MiB", chunk: "64KiB" };
 
 /// The most memory that a process ever had, bytes.
 fn peak_bytes(pid: u32) -> u64 {
+    status_bytes(pid, "VmHWM:")
+}
+
+/// A line of a process's status, bytes.
+fn status_bytes(pid: u32, name: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
     line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0) * 1024
 }
 
@@ -109,4 +118,132 @@ os.system("until [ -e $OUTSIDE/pass-go ]; do sleep 0.05; done")
     let home = sandbox.home_tree();
     assert_eq!(home.values().filter(|object| object.size == Some(72_000)).count(), 900);
     sandbox.assert_clean();
+}
+
+/// A file written a hundred bytes at a time, of which nothing goes home by itself: what is remembered of each write would be more than the
+/// bytes. Writers wait instead.
+#[test]
+fn writes_of_a_hundred_bytes() {
+    if !machine_has(&["python3"]) {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let size = Size { capacity: "1GiB", ..SIZE };
+    let script = r#"
+python3 -c '
+import os
+file = os.open("small", os.O_WRONLY | os.O_CREAT, 0o644)
+for i in range(150_000):
+    os.write(file, bytes([i % 251]) * 100)
+'
+reach ready; pass go
+"#;
+    let mut staged = Staged::start(&sandbox, size, &["--write-back", "sync"], &format!("set -e; {script}"));
+    staged.reached("ready");
+    assert_within_memory(&staged.run);
+    let status = sandbox.status();
+    let records = status["log_records"].as_u64().unwrap_or(0);
+    assert!((1_000..=80_000).contains(&records), "{records} records are kept: {status}");
+    staged.pass("go");
+    staged.end(0);
+    let home = fs::read(sandbox.home().join("small")).expect("the file is home");
+    assert!(home.len() == 15_000_000 && home.chunks(100).enumerate().all(|(at, part)| part[0] == (at % 251) as u8));
+    sandbox.assert_clean();
+}
+
+/// What all writers of the soak do, until they are told to stop: files that grow, small ones that come and go, appends, reads of what was
+/// written, listings.
+const MIXED_LOAD: &str = r#"
+import os, random, sys, threading
+STOP = os.environ["OUTSIDE"] + "/pass-stop"
+def work(number):
+    chance = random.Random(number * 1000 + int(sys.argv[1]))
+    os.makedirs(f"w{number}", exist_ok=True)
+    made = 0
+    while not os.path.exists(STOP):
+        turn = chance.randrange(6)
+        if turn == 0:
+            with open(f"w{number}/large", "wb") as file:
+                for _ in range(chance.randrange(8)):
+                    file.write(bytes([number]) * (1 << 20))
+        elif turn == 1:
+            for _ in range(100):
+                made += 1
+                with open(f"w{number}/s{made}", "wb") as file:
+                    file.write(b"small")
+        elif turn == 2:
+            for name in [n for n in os.listdir(f"w{number}") if n[0] == "s"][:80]:
+                os.unlink(f"w{number}/{name}")
+        elif turn == 3:
+            with open(f"w{number}/appended", "ab", buffering=0) as file:
+                for _ in range(200):
+                    file.write(bytes([number]) * 100)
+        elif turn == 4 and os.path.exists(f"w{number}/large"):
+            with open(f"w{number}/large", "rb") as file:
+                assert all(part == bytes([number]) * len(part) for part in iter(lambda: file.read(1 << 18), b""))
+        else:
+            with os.scandir(f"w{number}") as entries:
+                sum(entry.stat().st_size for entry in entries)
+    open(os.environ["OUTSIDE"] + f"/stopped-{number}", "w")
+threads = [threading.Thread(target=work, args=(number,)) for number in range(64)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+ended = [n for n in range(64) if not os.path.exists(os.environ["OUTSIDE"] + f"/stopped-{n}")]
+sys.exit(f"writers have failed: {ended}" if ended else 0)
+"#;
+
+/// Minutes of a mixed load, in rounds: home stalls and comes back, every third round the process is killed and what it had is recovered.
+/// The process and the memory file together stay within `--memory` and 64 MiB all the time.
+#[test]
+fn soak_memory() {
+    if !machine_has(&["python3"]) || std::env::var_os("FOREBAY_SOAK_MINUTES").is_none() {
+        return;
+    }
+    for seed in seeds("soak_memory", 0) {
+        let most = soak_round(seed);
+        eprintln!("soak_memory: at most {} KiB, process and memory file together", most >> 10);
+    }
+}
+
+/// Watches a run for so long; gives the most that it took.
+fn watch(run: &Process, memory_dir: &Path, time: Duration) -> u64 {
+    let mut most = 0;
+    eventually(time, || {
+        let files = fs::read_dir(memory_dir).into_iter().flatten().flatten().filter_map(|entry| entry.metadata().ok());
+        let memory_file = files.map(|file| 512 * file.blocks()).sum::<u64>();
+        let resident = status_bytes(run.id(), "VmRSS:");
+        let limit = MEMORY_BYTES + BESIDE_BYTES;
+        assert!(resident + memory_file <= limit, "{} KiB were resident beside a memory file of {} KiB", resident >> 10, memory_file >> 10);
+        most = most.max(resident + memory_file);
+        false
+    });
+    most
+}
+
+fn soak_round(seed: u64) -> u64 {
+    let sandbox = Sandbox::new();
+    let (_, slow) = sandbox.slow_home(&["--latency", "200us"]);
+    let load = sandbox.outside().join("load.py");
+    fs::write(&load, MIXED_LOAD).expect("room outside");
+    let mode = ["write-through", "write-back"][seed as usize % 2];
+    let mut staged = Staged::start(&sandbox, SIZE, &["--kernel-cache", mode], &format!("exec python3 {} {seed}", load.display()));
+    assert!(eventually(DEADLINE, || sandbox.mount().join("w63").exists()), "the load has begun: {}", staged.run.stderr());
+    let mut most = watch(&staged.run, sandbox.memory(), Duration::from_secs(15));
+    slow.stall();
+    most = most.max(watch(&staged.run, sandbox.memory(), Duration::from_secs(15)));
+    slow.heal();
+    most = most.max(watch(&staged.run, sandbox.memory(), Duration::from_secs(15)));
+    assert!(staged.run.runs(), "the load went on: {}", staged.run.stderr());
+    if seed.is_multiple_of(3) {
+        staged.run.signal(Signal::KILL);
+        drop(staged);
+        unmount(&sandbox.mount());
+        sandbox.recover().expect_code(0);
+    } else {
+        staged.pass("stop");
+        // The drain of sixty-four writers' files through a slow home takes its time.
+        staged.run.wait(4 * DEADLINE).expect_code(0);
+    }
+    sandbox.assert_clean();
+    most
 }

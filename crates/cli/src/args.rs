@@ -240,7 +240,7 @@ pub(crate) struct SettingArgs {
     /// Where the buffer lies, on a local disk [default: a fresh directory].
     #[arg(long, value_name = "DIR")]
     buffer: Option<OsString>,
-    /// How much of the buffer may be in memory [default: a quarter of the machine's memory, at most 1 GiB].
+    /// How much memory the buffer may take, an eighth of it to remember where its parts are [default: a quarter of the machine's memory, at most 1 GiB].
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     memory: Option<OsString>,
     /// How much the buffer may hold, in memory and on disk [default: 4 GiB, less if the disk is fuller].

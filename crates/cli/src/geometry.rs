@@ -43,6 +43,19 @@ pub(crate) enum GeometryError {
     ChunkTooLargeForCapacity { chunk_bytes: u64, capacity_bytes: u64 },
 }
 
+/// What the books of a record take in memory at most, bytes: itself, its piece of an index, and its place in a new journal.
+const RECORD_BOOKS_BYTES: u64 = 256;
+/// What the books of an inode take in memory at most, bytes, while it differs from home.
+const INODE_BOOKS_BYTES: u64 = 3 << 10;
+/// Records and inodes that the 64 MiB beside `--memory` have room for.
+const RECORDS_BESIDE: u64 = 1 << 16;
+const INODES_BESIDE: u64 = 6000;
+
+/// How much of the memory is for books. The 64 MiB beside it are enough for a small buffer, a large one has more to remember.
+fn books_bytes(memory_bytes: u64) -> u64 {
+    memory_bytes / 8
+}
+
 /// The largest power of two that is not above `value`, which is not 0.
 fn power_of_two_floor(value: u64) -> u64 {
     1 << value.ilog2()
@@ -69,11 +82,15 @@ pub(crate) fn apply(config: &mut NodeConfig, capacity_bytes: u64, memory_bytes: 
     let wanted_bytes = (capacity_bytes / 64).min(memory_bytes / 4).max(1);
     let segment_bytes = power_of_two_floor(wanted_bytes).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
     let segments_max = u32::try_from(capacity_bytes / segment_bytes).map_err(|_| GeometryError::CapacityTooLarge(capacity_bytes))?;
-    let memory_segments_max = (memory_bytes / segment_bytes).clamp(MEMORY_SEGMENTS_MIN, u64::from(segments_max));
+    let books_bytes = books_bytes(memory_bytes);
+    let memory_segments_max = ((memory_bytes - books_bytes) / segment_bytes).clamp(MEMORY_SEGMENTS_MIN, u64::from(segments_max));
     config.chunk_bytes = chunk_bytes as u32;
     config.segment_bytes = segment_bytes as u32;
     config.segments_max = segments_max;
     config.memory_segments_max = memory_segments_max as u32;
+    let limit = |beside: u64, bytes: u64| u32::try_from(beside + books_bytes / 2 / bytes).unwrap_or(u32::MAX);
+    config.records_max = limit(RECORDS_BESIDE, RECORD_BOOKS_BYTES);
+    config.inodes_max = limit(INODES_BESIDE, INODE_BOOKS_BYTES);
     Ok(())
 }
 
@@ -90,11 +107,11 @@ mod tests {
 
     #[test]
     fn segments_follow_the_capacity() {
-        assert_eq!(shape(4 << 30, 1 << 30, 1 << 20), Ok((8 << 20, 512, 128)));
-        assert_eq!(shape(64 << 20, 16 << 20, 1 << 20), Ok((1 << 20, 64, 16)));
-        assert_eq!(shape(2 << 20, 2 << 20, 64 << 10), Ok((256 << 10, 8, 8)));
-        assert_eq!(shape(100 << 30, 1 << 20, 1 << 20), Ok((256 << 10, 409_600, 4)));
-        assert_eq!(shape(1 << 50, 1 << 40, 1 << 20), Ok((8 << 20, 1 << 27, 1 << 17)));
+        assert_eq!(shape(4 << 30, 1 << 30, 1 << 20), Ok((8 << 20, 512, 112)));
+        assert_eq!(shape(64 << 20, 16 << 20, 1 << 20), Ok((1 << 20, 64, 14)));
+        assert_eq!(shape(2 << 20, 2 << 20, 64 << 10), Ok((256 << 10, 8, 7)));
+        assert_eq!(shape(100 << 30, 1 << 20, 1 << 20), Ok((256 << 10, 409_600, 3)));
+        assert_eq!(shape(1 << 50, 1 << 40, 1 << 20), Ok((8 << 20, 1 << 27, 7 << 14)));
     }
 
     #[test]

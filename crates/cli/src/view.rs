@@ -83,6 +83,9 @@ pub(crate) struct StatusView {
     /// Bytes of files in the buffer, dirty and clean, and the most that they may be.
     pub(crate) live_bytes: u64,
     pub(crate) live_bytes_max: u64,
+    /// Records of the log and pieces of indexes that are remembered.
+    pub(crate) log_records: u64,
+    pub(crate) pieces: u64,
     /// Requests that wait.
     pub(crate) waiting: Vec<WaitView>,
     /// How fast things go; none just after the start, and at the end of a run.
@@ -140,6 +143,8 @@ impl From<&Status> for StatusView {
             log_failed: status.log_failed.map(error_text),
             live_bytes: status.live_bytes,
             live_bytes_max: status.live_bytes_max,
+            log_records: status.log_records,
+            pieces: status.pieces,
             waiting: status.waiting.iter().map(WaitView::from).collect(),
             rates: None,
         }

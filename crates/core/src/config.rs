@@ -34,6 +34,9 @@ pub enum WriteBack {
 /// have the whole capacity for a burst.
 pub const CLEANING_SEGMENTS: u32 = 2;
 
+/// The fewest records that a segment must have room for: with fewer the cleaner could not win anything from what it empties.
+pub const SEGMENT_RECORDS_MIN: u32 = 16;
+
 /// What a node is told at its start. All limits are per node.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct NodeConfig {
@@ -66,6 +69,11 @@ pub struct NodeConfig {
     pub journal_records_max: u64,
     /// Inodes known at a time, beside those that clients use: above, what is as home has it is forgotten, and what makes more waits.
     pub inodes_max: u32,
+    /// Records of the log that are kept at a time, about: a segment is full when its share of them is used up, too. At least
+    /// [`SEGMENT_RECORDS_MIN`] for each segment.
+    pub records_max: u32,
+    /// Names that are kept as hashes at a time, beside those of the largest directory: above, directories are listed again.
+    pub hidden_names_max: u32,
     /// Seed for every choice that is random.
     pub seed: u64,
     /// The owner of the home directory's files when the host is not root: new files at home cannot have another owner.
@@ -78,6 +86,13 @@ impl NodeConfig {
     /// Segments that the log on the SSD has room for.
     pub fn ssd_slots(&self) -> u32 {
         self.segments_max.saturating_add(CLEANING_SEGMENTS)
+    }
+
+    /// What a record takes of its segment at least, bytes: so the log, when it is full, has about `records_max` of them.
+    pub fn record_bytes_min(&self) -> u32 {
+        let log_bytes = u64::from(self.ssd_slots()) * u64::from(self.segment_bytes);
+        let share_bytes = log_bytes.div_ceil(u64::from(self.records_max.max(1)));
+        u32::try_from(share_bytes).unwrap_or(u32::MAX).min(self.segment_bytes / SEGMENT_RECORDS_MIN).max(1)
     }
 }
 
@@ -98,6 +113,8 @@ impl Default for NodeConfig {
             drain_tries_max: 5,
             journal_records_max: 200_000,
             inodes_max: 12_000,
+            records_max: 1 << 16,
+            hidden_names_max: 1 << 20,
             seed: 0,
             uid: 0,
             gid: 0,

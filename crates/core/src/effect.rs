@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::attr::{Attr, Kind};
+use crate::entries::Entries;
 use crate::errno::Errno;
 use crate::id::{CallId, HomePath, Ino, MemorySlot, Name, Position, SsdSlot, Token};
 use crate::message::{Reply, Request, SeekWhence, StatFs};
@@ -208,7 +209,7 @@ pub enum Outcome {
     /// Bytes that were there.
     Read { len: u32 },
     /// The entries of a directory, without `.` and `..`.
-    Listing(Vec<HomeEntry>),
+    Listing(Entries),
     /// Attributes at home.
     Stat(HomeAttr),
     /// A symlink's target.
@@ -223,15 +224,6 @@ pub enum Outcome {
     Blocks(u64),
     /// Whether the bytes at home are the ones expected.
     Compared { equal: bool },
-}
-
-/// An entry of a directory of home.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
-pub struct HomeEntry {
-    /// Its name.
-    pub name: Name,
-    /// Its kind.
-    pub kind: Kind,
 }
 
 /// Attributes at home, with the identity that tells hard links.

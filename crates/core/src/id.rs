@@ -1,6 +1,7 @@
 //! Names of things. Each is a newtype, so that an offset is never taken for an inode.
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use core::fmt;
 use serde::{Deserialize, Serialize};
 
@@ -64,9 +65,10 @@ pub struct ChunkId {
     pub index: u64,
 }
 
-/// A name in a directory, or a symlink's target: bytes, as POSIX has it, without a slash (a target may have slashes).
+/// A name in a directory, or a symlink's target: bytes, as POSIX has it, without a slash (a target may have slashes). Copies share their bytes:
+/// a name stands in several tables at a time.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Name(pub Box<[u8]>);
+pub struct Name(pub Arc<[u8]>);
 
 impl Name {
     /// A name of these bytes.
@@ -75,6 +77,12 @@ impl Name {
     }
     /// The bytes of the name.
     pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl core::borrow::Borrow<[u8]> for Name {
+    fn borrow(&self) -> &[u8] {
         &self.0
     }
 }

@@ -10,6 +10,7 @@ extern crate alloc;
 pub mod attr;
 pub mod config;
 pub mod effect;
+pub mod entries;
 pub mod errno;
 pub mod extent;
 pub mod id;

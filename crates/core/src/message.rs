@@ -329,6 +329,10 @@ pub struct Status {
     pub live_bytes: u64,
     /// The most that they may be.
     pub live_bytes_max: u64,
+    /// Records of the log that are kept.
+    pub log_records: u64,
+    /// Pieces of all files' indexes.
+    pub pieces: u64,
     /// Requests that wait, by what they wait for.
     pub waiting: Vec<Waiting>,
 }

@@ -2,6 +2,7 @@
 //!
 //! Replaying the records of a journal in the order of their positions gives back the node (see `docs/FORMAT.md`).
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +27,7 @@ pub enum Record {
     /// The pieces of the range that are not newer than `lsn` are home, durable and compared.
     Flushed { ino: Ino, offset: u64, len: u64, lsn: Lsn },
     /// An inode that differs from home, or whose names do: all about it.
-    Inode(InodeRecord),
+    Inode(Box<InodeRecord>),
     /// The file's size was set, other than by a write.
     Size { ino: Ino, size: u64, time_ns: i64 },
     /// The inode has no name and no open handle left, and nothing at home.

@@ -3,6 +3,7 @@
 //! History is the longest prefix of the journal whose bytes are there: a record whose payload is not in the log although it should be
 //! ends history, if it is newer than the last sync. If it is older, the medium has lost what it had promised to keep, and that is damage.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -171,13 +172,16 @@ impl Replay {
             Record::Hole { ino, offset, len, size, time_ns } => {
                 let range = *offset..offset.saturating_add(*len);
                 node.io.remove(*ino, range.clone());
-                node.io.file_mut(*ino).holes.insert(range);
+                node.io.file_mut(*ino);
+                node.io.change_holes(*ino, |holes| holes.insert(range));
                 if let Ok(inode) = node.names.inode_mut(*ino) {
                     inode.attr.size = *size;
                 }
                 self.data_changed(*ino, *time_ns);
             }
-            Record::HoleHome { ino, offset, len } => node.io.file_mut(*ino).holes.remove(*offset..offset.saturating_add(*len)),
+            Record::HoleHome { ino, offset, len } => {
+                node.io.change_holes(*ino, |holes| holes.remove(*offset..offset.saturating_add(*len)));
+            }
             Record::Xattrs { ino, xattrs, time_ns } => {
                 if let Ok(inode) = node.names.inode_mut(*ino) {
                     (inode.xattrs, inode.xattrs_differ) = (Some(xattrs.clone()), true);
@@ -295,7 +299,7 @@ impl Replay {
             if record.home_names.is_empty() {
                 node.names.insert_new(ino, record.attr, record.target.clone());
             } else {
-                node.names.inodes.insert(ino, Inode { target: record.target.clone(), ..Inode::of_home(record.attr.kind) });
+                node.names.inodes.insert(ino, Box::new(Inode { target: record.target.clone(), ..Inode::of_home(record.attr.kind) }));
             }
             node.io.file_mut(ino).home_valid = record.home_valid;
             node.names.set_home_id(ino, record.home_id);
@@ -320,7 +324,7 @@ impl Replay {
         node.io.remove(ino, size..u64::MAX);
         let file = node.io.file_mut(ino);
         file.home_valid = file.home_valid.min(size);
-        file.holes.remove(size..u64::MAX);
+        node.io.change_holes(ino, |holes| holes.remove(size..u64::MAX));
         if let Ok(inode) = node.names.inode_mut(ino) {
             inode.attr.size = size;
         }
@@ -373,9 +377,10 @@ impl Replay {
             file.home_known = true;
             file.home_valid = if at_home { file.home_valid } else { 0 };
             file.home_end = file.home_valid;
-            file.holes.remove(file.home_valid..u64::MAX);
             // Transfers may have been under way that nobody wrote down.
             file.home_junk = at_home;
+            let home_valid = file.home_valid;
+            node.io.change_holes(ino, |holes| holes.remove(home_valid..u64::MAX));
             if let (Ok(inode), true) = (node.names.inode_mut(ino), at_home) {
                 inode.attr_version += 1;
                 node.names.attr_dirty.insert(ino);

@@ -37,11 +37,13 @@ pub enum Mode {
     Staging,
     /// Next to no inodes are remembered; with crashes now and then.
     FewInodes,
+    /// The log has room for few records, and the writes are small; with crashes now and then.
+    FewRecords,
 }
 
 impl Mode {
     /// All modes.
-    pub const ALL: [Mode; 15] = [
+    pub const ALL: [Mode; 16] = [
         Mode::Mixed,
         Mode::Clients,
         Mode::SharedFile,
@@ -57,6 +59,7 @@ impl Mode {
         Mode::CompleteStorm,
         Mode::Staging,
         Mode::FewInodes,
+        Mode::FewRecords,
     ];
 
     /// The mode's name on the command line.
@@ -295,6 +298,8 @@ fn config(mode: Mode, seed: u64, rng: &mut Rng) -> NodeConfig {
         retry_delay_ns: *rng.pick(&[1_000_000, 200_000_000]),
         drain_tries_max: rng.range(1, 5) as u32,
         journal_records_max: *rng.pick(&[20, 100, 1000, 200_000]),
+        records_max: if mode == Mode::FewRecords { *rng.pick(&[1, 200, 500, 2000]) } else { NodeConfig::default().records_max },
+        hidden_names_max: if mode == Mode::FewInodes { *rng.pick(&[1, 5, 1 << 20]) } else { NodeConfig::default().hidden_names_max },
         inodes_max: if mode == Mode::FewInodes { *rng.pick(&[1, 3, 6, 12]) } else { NodeConfig::default().inodes_max },
         seed,
         uid: 1000,
@@ -311,7 +316,7 @@ fn workload(mode: Mode, config: &NodeConfig, rng: &mut Rng) -> Workload {
         Mode::ManyFiles => 3,
         Mode::FewInodes => *rng.pick(&[0, 3]),
         Mode::Mixed | Mode::Clients => 0,
-        Mode::Complete | Mode::CompleteStorm => rng.below(2) as usize,
+        Mode::Complete | Mode::CompleteStorm | Mode::FewRecords => rng.below(2) as usize,
         Mode::Staging => rng.below(2) as usize,
         _ => rng.below(4) as usize,
     };
@@ -329,11 +334,13 @@ fn workload(mode: Mode, config: &NodeConfig, rng: &mut Rng) -> Workload {
         clients,
         actions: match mode {
             Mode::Stream => rng.range(60, 300),
+            Mode::FewRecords => rng.range(200, 1200),
             _ => rng.range(30, 400),
         },
         weights: match mode {
             Mode::Staging => STAGING,
-            _ if mode.is_complete() => COMPLETE[kind % 2],
+            // Holes divide pieces, and are bounded like records.
+            _ if mode.is_complete() || mode == Mode::FewRecords => COMPLETE[kind % 2],
             _ => [MIXED, DATA, STREAM, NAMES][kind],
         },
         names: if kind == 2 { 2 } else { names },
@@ -343,7 +350,10 @@ fn workload(mode: Mode, config: &NodeConfig, rng: &mut Rng) -> Workload {
             3 => 2 * chunk,
             _ => *rng.pick(&[2 * chunk, 6 * chunk, capacity]),
         },
-        write_bytes_max: config.segment_bytes.min(*rng.pick(&[600, 4096, 20_000, 1 << 20])),
+        write_bytes_max: config.segment_bytes.min(match mode {
+            Mode::FewRecords => *rng.pick(&[60, 60, 600, 20_000]),
+            _ => *rng.pick(&[600, 4096, 20_000, 1 << 20]),
+        }),
         sequential: kind == 2,
         pause_ns_max: *rng.pick(&[1_000, 100_000, 20_000_000]),
         at_home: *rng.pick(&[0, 3, 12, 30]),
@@ -361,7 +371,7 @@ fn faults(mode: Mode, rng: &mut Rng) -> Faults {
         ..Faults::default()
     };
     match mode {
-        Mode::FewInodes => match rng.below(4) {
+        Mode::FewInodes | Mode::FewRecords => match rng.below(4) {
             0 => crashes,
             1 => Faults { power_loss_per_mille: 1000, ..crashes },
             2 => home,

@@ -45,4 +45,5 @@ modes! {
     holes_and_extended_attributes_beside_all_of_it: CompleteStorm, 300;
     single_files_brought_home: Staging, 500;
     few_inodes: FewInodes, 400;
+    few_records: FewRecords, 300;
 }

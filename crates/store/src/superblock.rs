@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::random::hex;
 
 /// The version of everything in a buffer directory. A change of any format there, and of any record of the journal, counts it up.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;
 
 const MAGIC: [u8; 8] = *b"FOREBAY\n";
 /// Magic, version, body length, checksum.

@@ -118,7 +118,7 @@ fn answer(effect: Effect) -> Option<Input> {
         | Effect::RotateJournal { token, .. }
         | Effect::SyncHome { token, .. }
         | Effect::ChangeHome { token, .. } => done(token, Outcome::Done),
-        Effect::ListHome { token, .. } => done(token, Outcome::Listing(Vec::new())),
+        Effect::ListHome { token, .. } => done(token, Outcome::Listing(Default::default())),
         Effect::StatFsHome { token } => done(token, Outcome::StatFs(StatFs::default())),
         Effect::ReadHome { token, len, .. } => done(token, Outcome::Read { len }),
         Effect::CompareHome { token, .. } | Effect::CompareZerosHome { token, .. } => done(token, Outcome::Compared { equal: true }),

@@ -18,7 +18,7 @@ use core::ops::Range;
 
 use crate::config::{CLEANING_SEGMENTS, NodeConfig};
 use crate::extent::Piece;
-use crate::id::{ChunkId, Ino, Lsn};
+use crate::id::{ChunkId, Ino, Lsn, SegmentId};
 use crate::policy::replacement::{self, Replacement};
 
 /// Chunks remembered as swapped out, to tell a first read from a repeated one; beyond it the oldest inodes' are forgotten.
@@ -28,7 +28,7 @@ const SWAPPED_MAX: usize = 1 << 20;
 pub struct IoNode {
     chunk_bytes: u64,
     /// Files with bytes in the buffer or something under way.
-    pub files: BTreeMap<Ino, FileData>,
+    pub files: BTreeMap<Ino, Box<FileData>>,
     /// The log.
     pub segments: Segments,
     /// Resident bytes of each chunk that has any.
@@ -37,6 +37,10 @@ pub struct IoNode {
     swapped: BTreeSet<ChunkId>,
     /// Dirty bytes in all.
     pub dirty_bytes: u64,
+    /// Pieces in all indexes.
+    pub pieces: usize,
+    /// Holes of all files.
+    pub holes: usize,
     /// Live bytes above which chunks are swapped out.
     pub live_bytes_max: u64,
     removed: Vec<Piece>,
@@ -54,6 +58,8 @@ impl IoNode {
             policy: replacement::new(config.replacement, live_bytes_max / u64::from(config.chunk_bytes)),
             swapped: BTreeSet::new(),
             dirty_bytes: 0,
+            pieces: 0,
+            holes: 0,
             live_bytes_max,
             removed: Vec::new(),
         }
@@ -84,14 +90,17 @@ impl IoNode {
         let mut removed = core::mem::take(&mut self.removed);
         let mut refused = Vec::new();
         let file = self.files.entry(ino).or_default();
-        let dirty_before = file.extents.dirty_bytes();
+        let (dirty_before, pieces_before) = (file.extents.dirty_bytes(), file.extents.len());
         self.touch(ino, &(piece.offset..piece.end()));
         self.segments.add_live(piece.segment, piece.len);
         self.account(ino, &piece, true);
         let file = self.files.entry(ino).or_default();
         file.extents.insert(piece, &mut removed, &mut refused);
+        let holes_before = file.holes.len();
         file.holes.remove(piece.offset..piece.end());
+        self.holes = self.holes + file.holes.len() - holes_before;
         self.dirty_bytes = self.dirty_bytes + file.extents.dirty_bytes() - dirty_before;
+        self.pieces = self.pieces + file.extents.len() - pieces_before;
         for old in removed.drain(..).chain(refused) {
             self.segments.sub_live(old.segment, old.len);
             self.account(ino, &old, false);
@@ -102,7 +111,11 @@ impl IoNode {
     /// Enters bytes fetched from home where nothing else stands.
     pub fn insert_clean(&mut self, ino: Ino, piece: Piece) {
         let mut inserted = Vec::new();
-        self.file_mut(ino).extents.insert_gaps(piece, &mut inserted);
+        let file = self.file_mut(ino);
+        let pieces_before = file.extents.len();
+        file.extents.insert_gaps(piece, &mut inserted);
+        let pieces = file.extents.len();
+        self.pieces = self.pieces + pieces - pieces_before;
         for part in inserted {
             self.segments.add_live(part.segment, part.len);
             self.account(ino, &part, true);
@@ -113,9 +126,10 @@ impl IoNode {
     pub fn remove(&mut self, ino: Ino, range: Range<u64>) {
         let mut removed = core::mem::take(&mut self.removed);
         if let Some(file) = self.files.get_mut(&ino) {
-            let dirty_before = file.extents.dirty_bytes();
+            let (dirty_before, pieces_before) = (file.extents.dirty_bytes(), file.extents.len());
             file.extents.remove(range, &mut removed);
             self.dirty_bytes = self.dirty_bytes + file.extents.dirty_bytes() - dirty_before;
+            self.pieces = self.pieces + file.extents.len() - pieces_before;
         }
         for old in removed.drain(..) {
             self.segments.sub_live(old.segment, old.len);
@@ -127,8 +141,25 @@ impl IoNode {
     /// Marks pieces clean that are home.
     pub fn mark_clean(&mut self, ino: Ino, range: Range<u64>, upto: Lsn) {
         if let Some(file) = self.files.get_mut(&ino) {
+            let pieces_before = file.extents.len();
             self.dirty_bytes -= file.extents.mark_clean(range, upto);
+            self.pieces = self.pieces + file.extents.len() - pieces_before;
         }
+    }
+
+    /// Changes the holes of a file.
+    pub fn change_holes<T>(&mut self, ino: Ino, change: impl FnOnce(&mut Ranges) -> T) -> Option<T> {
+        let file = self.files.get_mut(&ino)?;
+        let holes_before = file.holes.len();
+        let result = change(&mut file.holes);
+        self.holes = self.holes + file.holes.len() - holes_before;
+        Some(result)
+    }
+
+    /// For recovery: counts what the journal has put into the books of the files.
+    pub(crate) fn count_again(&mut self) {
+        self.pieces = self.files.values().map(|file| file.extents.len()).sum();
+        self.holes = self.files.values().map(|file| file.holes.len()).sum();
     }
 
     /// An access to chunks that may be resident, for the policy.
@@ -176,6 +207,21 @@ impl IoNode {
         self.policy.victim(&mut |chunk| idle(chunk)).map(|chunk| (chunk, true))
     }
 
+    /// Gives the parts of a file that were copied within the log their new place; see [`crate::extent::ExtentMap::relocate`].
+    pub fn relocate(&mut self, ino: Ino, range: Range<u64>, lsn: Lsn, from: (SegmentId, u32), to: (SegmentId, u32)) -> u64 {
+        let Some(file) = self.files.get_mut(&ino) else { return 0 };
+        let pieces_before = file.extents.len();
+        let moved = file.extents.relocate(range, lsn, from.0, from.1, to.0, to.1);
+        self.pieces = self.pieces + file.extents.len() - pieces_before;
+        moved
+    }
+
+    /// What all live pieces take of the log at most, when each counts as at least `record_bytes_min`.
+    pub fn live_cost_bytes(&self) -> u64 {
+        // With records that weigh next to nothing, as in a log that is small for their number, it is the bytes that count.
+        self.segments.live_bytes + self.pieces as u64 * u64::from(self.segments.record_bytes_min - 1)
+    }
+
     /// Swaps a clean chunk out.
     pub fn swap_out(&mut self, chunk: ChunkId) {
         // The policy hears of an eviction, not of a removal: it may remember what it evicted.
@@ -183,7 +229,9 @@ impl IoNode {
         self.chunks.remove(&chunk);
         let range = self.chunk_range(chunk);
         if let Some(file) = self.files.get_mut(&chunk.ino) {
+            let pieces_before = file.extents.len();
             file.extents.remove(range, &mut self.removed);
+            self.pieces = self.pieces + file.extents.len() - pieces_before;
         }
         for old in core::mem::take(&mut self.removed) {
             self.segments.sub_live(old.segment, old.len);

@@ -16,6 +16,11 @@ impl Ranges {
         self.ends.is_empty()
     }
 
+    /// Ranges in the set.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
     /// Bytes in the set. O(1).
     pub fn bytes(&self) -> u64 {
         self.bytes

@@ -43,6 +43,10 @@ pub struct Segment {
     pub memory: Option<MemorySlot>,
     /// Bytes given out.
     pub filled: u32,
+    /// The same, with at least [`NodeConfig::record_bytes_min`] for each record.
+    pub spent: u32,
+    /// What its live parts would take in another segment when that was last counted, and the live bytes then.
+    pub cost_seen: Option<(u32, u32)>,
     /// Bytes that an index refers to.
     pub live_bytes: u32,
     /// Its records, by offset.
@@ -70,6 +74,8 @@ pub struct Segment {
 pub struct Segments {
     /// Bytes of a segment.
     pub segment_bytes: u32,
+    /// What a record takes of a segment at least, bytes.
+    pub record_bytes_min: u32,
     /// Segments in use.
     pub live: BTreeMap<SegmentId, Segment>,
     free_slots: BTreeSet<SsdSlot>,
@@ -120,6 +126,7 @@ impl Segments {
         let (slots, memory_segments_max) = (config.ssd_slots(), config.memory_segments_max);
         Segments {
             segment_bytes: config.segment_bytes,
+            record_bytes_min: config.record_bytes_min(),
             live: BTreeMap::new(),
             free_slots: (0..slots).map(SsdSlot).collect(),
             free_memory: (0..memory_segments_max).map(MemorySlot).collect(),
@@ -161,9 +168,21 @@ impl Segments {
         active.and_then(|id| self.live.get(&id)).map_or(0, |s| u64::from(self.segment_bytes - s.filled))
     }
 
-    /// Bytes that the cleaner can have at once.
+    /// What the cleaner can have at once, bytes; each record counts as at least `record_bytes_min`.
     pub fn cleaner_room_bytes(&self) -> u64 {
-        self.left_bytes(self.cleaner_active) + self.free_slots.len() as u64 * u64::from(self.segment_bytes)
+        let active = self.cleaner_active.and_then(|id| self.live.get(&id));
+        let left = active.map_or(0, |s| u64::from(self.segment_bytes - s.spent.min(self.segment_bytes)));
+        left + self.free_slots.len() as u64 * u64::from(self.segment_bytes)
+    }
+
+    /// The most records that the log has, when each takes as little as it can.
+    pub fn records_max(&self) -> usize {
+        self.slots as usize * (self.segment_bytes / self.record_bytes_min) as usize
+    }
+
+    /// Records that are kept.
+    pub fn record_count(&self) -> usize {
+        self.live.values().map(|segment| segment.records.len()).sum()
     }
 
     /// Bytes that can be given out to writers at once; [`CLEANING_SEGMENTS`] slots stay free.
@@ -201,8 +220,9 @@ impl Segments {
             let part = len.min(self.segment_bytes - segment.filled);
             let at = LogRange { slot: segment.place(), offset: segment.filled, len: part };
             segment.filled += part;
+            segment.spent = segment.spent.saturating_add(part.max(self.record_bytes_min));
             segment.writes_in_flight += 1;
-            if segment.filled == self.segment_bytes {
+            if segment.filled == self.segment_bytes || segment.spent >= self.segment_bytes {
                 segment.sealed = true;
                 *(if cleaner { &mut self.cleaner_active } else { &mut self.active }) = None;
             }
@@ -235,6 +255,9 @@ impl Segments {
         if let Some(record) = record {
             let at = segment.records.partition_point(|r| r.offset < record.offset);
             segment.records.insert(at, record);
+            if segment.sealed && segment.writes_in_flight == 0 {
+                segment.records.shrink_to_fit();
+            }
             let (from, to) = (record.offset, record.offset + record.len);
             if segment.memory.is_some() {
                 segment.unspilled = Some(segment.unspilled.map_or((from, to), |(f, t)| (f.min(from), t.max(to))));
@@ -348,10 +371,28 @@ impl Segments {
         }
     }
 
-    /// The full segment with the least live bytes: the cheapest to empty.
+    /// The full segment whose live parts take the least elsewhere, as far as was counted: the cheapest to empty.
     pub fn cheapest_to_clean(&self) -> Option<SegmentId> {
         let candidates = self.live.iter().filter(|(_, s)| s.sealed && s.writes_in_flight == 0 && s.live_bytes < self.segment_bytes);
-        candidates.filter(|(_, s)| !s.is_dead()).min_by_key(|(id, s)| (s.live_bytes, **id)).map(|(id, _)| *id)
+        candidates.filter(|(_, s)| !s.is_dead()).min_by_key(|(id, s)| (s.cost_bytes(), **id)).map(|(id, _)| *id)
+    }
+
+    /// Notes what the live parts of a segment take elsewhere. True if that is more than was known.
+    pub fn has_dearer_parts(&mut self, id: SegmentId, cost_bytes: u32) -> bool {
+        let Some(segment) = self.live.get_mut(&id) else { return false };
+        let is_dearer = cost_bytes > segment.cost_bytes();
+        segment.cost_seen = Some((segment.live_bytes, cost_bytes));
+        is_dearer
+    }
+
+    /// Copying what takes so much elsewhere would win next to nothing, because it is many small records.
+    pub fn is_cleaning_pointless(&self, cost_bytes: u32) -> bool {
+        self.record_bytes_min > 1 && cost_bytes > self.segment_bytes - self.segment_bytes / 16
+    }
+
+    /// What parts of these lengths would take in another segment.
+    pub fn cost_bytes(&self, lens: impl Iterator<Item = u32>) -> u32 {
+        lens.fold(0, |sum: u32, len| sum.saturating_add(len.max(self.record_bytes_min)))
     }
 
     /// The record that holds this byte of a segment.
@@ -421,6 +462,8 @@ impl Segment {
             slot,
             memory,
             filled: 0,
+            spent: 0,
+            cost_seen: None,
             live_bytes: 0,
             records: Vec::new(),
             sealed: false,
@@ -437,6 +480,11 @@ impl Segment {
     /// Where its bytes are now.
     pub fn place(&self) -> Slot {
         self.memory.map_or(Slot::Ssd(self.slot), Slot::Memory)
+    }
+
+    /// What its live parts take elsewhere, at least.
+    fn cost_bytes(&self) -> u32 {
+        self.cost_seen.filter(|(live_bytes, _)| *live_bytes == self.live_bytes).map_or(self.live_bytes, |(_, cost)| cost)
     }
 
     fn is_dead(&self) -> bool {

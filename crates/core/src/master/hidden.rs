@@ -5,24 +5,25 @@
 //! was forgotten comes back by one look at it. Two names with the same hash in one directory would be taken for each other
 //! until home is asked; with 64 bits and a million names that is not going to happen.
 
+use alloc::boxed::Box;
+
 use super::{Dir, Inode, Namespace, Slot};
 use crate::attr::{Attr, Kind};
-use crate::effect::HomeEntry;
+use crate::entries::{Entries, EntryRef};
 use crate::id::{Ino, Name};
 use crate::message::DirEntry;
 use crate::time::Time;
 
 /// FNV-1a, with a last mix so that similar names differ in all bits.
-pub(super) fn hash(name: &Name) -> u64 {
-    let mut value =
-        name.as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, |value: u64, byte| (value ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3));
+pub(super) fn hash(name: &[u8]) -> u64 {
+    let mut value = name.iter().fold(0xcbf2_9ce4_8422_2325, |value: u64, byte| (value ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3));
     value = (value ^ (value >> 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     value ^ (value >> 29)
 }
 
 impl Dir {
     /// Home has a name of which nothing else is known.
-    pub(super) fn hides(&self, name: &Name) -> bool {
+    pub(crate) fn hides(&self, name: &[u8]) -> bool {
         !self.hidden.is_empty() && !self.slots.contains_key(name) && self.hidden.contains(&hash(name))
     }
 
@@ -34,18 +35,32 @@ impl Dir {
 
 impl Namespace {
     /// Takes the listing of a directory of home: names that are not known yet are as home has them.
-    pub(crate) fn load_dir(&mut self, ino: Ino, listing: &[HomeEntry]) {
+    pub(crate) fn load_dir(&mut self, ino: Ino, listing: &Entries) {
         if let Some(dir) = self.inodes.get_mut(&ino).and_then(|i| i.dir.as_mut()) {
-            dir.hidden = listing.iter().filter(|entry| !dir.slots.contains_key(&entry.name)).map(|entry| hash(&entry.name)).collect();
+            self.hidden_count -= dir.hidden.len();
+            dir.hidden = listing.iter().filter(|entry| !dir.slots.contains_key(entry.name)).map(|entry| hash(entry.name)).collect();
+            self.hidden_count += dir.hidden.len();
             dir.loaded = true;
+            if let Some(inode) = self.inodes.get_mut(&ino) {
+                (inode.used, inode.used_at) = (true, self.next_ino);
+            }
         }
     }
 
-    /// The entry of a listing of home, if it is a name of which nothing else is known. Its number stands for no inode: those are given when
-    /// somebody looks at it.
-    pub(crate) fn hidden_entry(dir: &Dir, entry: &HomeEntry) -> Option<DirEntry> {
-        let ino = Ino((hash(&entry.name) >> 2) | 1 << 62);
-        dir.hides(&entry.name).then(|| DirEntry { ino, kind: entry.kind, name: entry.name.clone() })
+    /// Forgets which names a directory hides: it is listed again when somebody asks.
+    pub(crate) fn unload_dir(&mut self, ino: Ino) {
+        if let Some(dir) = self.inodes.get_mut(&ino).and_then(|i| i.dir.as_mut()) {
+            self.hidden_count -= dir.hidden.len();
+            dir.hidden.clear();
+            dir.loaded = false;
+        }
+    }
+
+    /// The entry of a listing, as clients see it. The number of one that nobody has looked at stands for no inode: those are given when
+    /// somebody does.
+    pub(crate) fn dir_entry(entry: EntryRef<'_>) -> DirEntry {
+        let ino = entry.ino.unwrap_or_else(|| Ino((hash(entry.name) >> 2) | 1 << 62));
+        DirEntry { ino, kind: entry.kind, name: Name::new(entry.name) }
     }
 
     /// A name turned out not to be at home, after all.
@@ -53,13 +68,13 @@ impl Namespace {
         if let Some(dir) = self.inodes.get_mut(&parent).and_then(|i| i.dir.as_mut())
             && !dir.slots.contains_key(name)
         {
-            dir.hidden.remove(&hash(name));
+            self.hidden_count -= usize::from(dir.hidden.remove(&hash(name.as_bytes())));
         }
     }
 
     /// Takes the attributes of a name of home. A hard link of an inode that is known already becomes that inode.
     pub(crate) fn load_entry(&mut self, parent: Ino, name: &Name, attr: Attr, home_id: (u64, u64)) {
-        if !self.inodes.get(&parent).and_then(|i| i.dir.as_ref()).is_some_and(|dir| dir.hides(name)) {
+        if !self.inodes.get(&parent).and_then(|i| i.dir.as_ref()).is_some_and(|dir| dir.hides(name.as_bytes())) {
             return;
         }
         self.unhide(parent, name);
@@ -67,12 +82,12 @@ impl Namespace {
         let known = self.home_ids.get(&home_id).copied().filter(|known| {
             // The number of one that is dead may have been given to another.
             let same = |inode: &Inode| inode.attr.kind == attr.kind && (inode.has_name() || !inode.home_names.is_empty());
-            shared && self.inodes.get(known).is_some_and(same)
+            shared && self.inodes.get(known).is_some_and(|inode| same(inode))
         });
         let ino = known.unwrap_or_else(|| {
             let ino = self.allocate_ino();
             let home_id = shared.then_some(home_id);
-            self.inodes.insert(ino, Inode { attr, attr_loaded: true, home_id, ..Inode::of_home(attr.kind) });
+            self.inodes.insert(ino, Box::new(Inode { attr, attr_loaded: true, home_id, ..Inode::of_home(attr.kind) }));
             self.home_ids.extend(home_id.map(|id| (id, ino)));
             ino
         });
@@ -112,12 +127,13 @@ impl Namespace {
     /// listed again.
     pub(crate) fn forget_inode(&mut self, ino: Ino, known: bool) {
         let Some(inode) = self.inodes.remove(&ino) else { return };
+        self.hidden_count -= inode.hidden_count();
         for (parent, name) in inode.links.iter().chain(&inode.home_names) {
             self.change_slot(*parent, name, Time::default(), |slot| *slot = Slot::default());
             if let Some(dir) = self.inodes.get_mut(parent).and_then(|i| i.dir.as_mut()) {
                 dir.loaded &= known;
                 if known {
-                    dir.hidden.insert(hash(name));
+                    self.hidden_count += usize::from(dir.hidden.insert(hash(name.as_bytes())));
                 }
             }
         }
@@ -134,7 +150,7 @@ mod tests {
 
     #[test]
     fn similar_names_have_different_hashes() {
-        let names = (0..100_000).map(|i| hash(&Name::new(alloc::format!("f{i}").as_bytes())));
+        let names = (0..100_000).map(|i| hash(alloc::format!("f{i}").as_bytes()));
         assert_eq!(names.collect::<alloc::collections::BTreeSet<_>>().len(), 100_000);
     }
 }

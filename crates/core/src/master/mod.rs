@@ -12,6 +12,7 @@ mod reconcile;
 pub use name_set::NameSet;
 pub use reconcile::SlotAction;
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
@@ -60,7 +61,7 @@ pub struct Inode {
     /// A change of its names at home is under way.
     pub busy: bool,
     /// Its entries, for a directory.
-    pub dir: Option<Dir>,
+    pub dir: Option<Box<Dir>>,
     /// Identity at home, if it has several names there.
     pub home_id: Option<(u64, u64)>,
     /// The next inode's number when it was last looked up or learned.
@@ -139,7 +140,7 @@ impl From<Errno> for Stop {
 /// All inodes and directories of an instance.
 #[derive(Debug)]
 pub struct Namespace {
-    pub(crate) inodes: BTreeMap<Ino, Inode>,
+    pub(crate) inodes: BTreeMap<Ino, Box<Inode>>,
     pub(crate) next_ino: u64,
     /// Identity at home of files with several names there, so that hard links are one inode here too.
     home_ids: BTreeMap<(u64, u64), Ino>,
@@ -151,6 +152,8 @@ pub struct Namespace {
     pub(crate) attr_dirty: BTreeSet<Ino>,
     /// Inodes whose attributes have changed and whose `attr_position` is still to be set.
     pub(crate) attr_touched: BTreeSet<Ino>,
+    /// Names that all directories hide.
+    pub(crate) hidden_count: usize,
 }
 
 impl Default for Namespace {
@@ -162,9 +165,9 @@ impl Default for Namespace {
 impl Namespace {
     /// A namespace of which only the root is known.
     pub fn new() -> Namespace {
-        let root = Inode { links: NameSet::new(), dir: Some(Dir::default()), lookups: 1, ..Inode::of_home(Kind::Directory) };
+        let root = Inode { links: NameSet::new(), dir: Some(Box::default()), lookups: 1, ..Inode::of_home(Kind::Directory) };
         Namespace {
-            inodes: BTreeMap::from([(Ino::ROOT, root)]),
+            inodes: BTreeMap::from([(Ino::ROOT, Box::new(root))]),
             next_ino: Ino::ROOT.0 + 1,
             home_ids: BTreeMap::new(),
             divergent: BTreeMap::new(),
@@ -172,16 +175,17 @@ impl Namespace {
             next_divergent: 0,
             attr_dirty: BTreeSet::new(),
             attr_touched: BTreeSet::new(),
+            hidden_count: 0,
         }
     }
 
     /// The inode, or `ENOENT`/`ESTALE` for one that is gone.
     pub fn inode(&self, ino: Ino) -> Result<&Inode, Errno> {
-        self.inodes.get(&ino).ok_or(Errno::ESTALE)
+        self.inodes.get(&ino).map(Box::as_ref).ok_or(Errno::ESTALE)
     }
 
     pub(crate) fn inode_mut(&mut self, ino: Ino) -> Result<&mut Inode, Errno> {
-        self.inodes.get_mut(&ino).ok_or(Errno::ESTALE)
+        self.inodes.get_mut(&ino).map(Box::as_mut).ok_or(Errno::ESTALE)
     }
 
     /// A new inode number.
@@ -208,7 +212,7 @@ impl Namespace {
     pub(crate) fn occupant(&self, parent: Ino, name: &Name) -> Result<Option<Ino>, Stop> {
         check_name(name)?;
         let dir = self.loaded_dir(parent)?;
-        if dir.hides(name) {
+        if dir.hides(name.as_bytes()) {
             return Err(Stop::Need(Need::Entry(parent, name.clone())));
         }
         Ok(dir.slots.get(name).and_then(|s| s.current))
@@ -253,10 +257,10 @@ impl Namespace {
 
     /// Adds a new inode without a name.
     pub(crate) fn insert_new(&mut self, ino: Ino, attr: Attr, target: Option<Name>) {
-        let dir = (attr.kind == Kind::Directory).then(|| Dir { loaded: true, ..Dir::default() });
+        let dir = (attr.kind == Kind::Directory).then(|| Box::new(Dir { loaded: true, ..Dir::default() }));
         let known =
             Inode { attr, attr_loaded: true, attr_version: 1, xattrs: Some(Vec::new()), journaled: true, ..Inode::of_home(attr.kind) };
-        self.inodes.insert(ino, Inode { target, dir, ..known });
+        self.inodes.insert(ino, Box::new(Inode { target, dir, ..known }));
         self.attr_changed(ino);
         self.next_ino = self.next_ino.max(ino.0 + 1);
     }
@@ -398,6 +402,12 @@ impl Namespace {
         }
     }
 
+    /// The first place among the divergent names of those that the inode has at home.
+    pub(crate) fn first_divergent_at_home(&self, ino: Ino) -> Option<u64> {
+        let names = &self.inodes.get(&ino)?.home_names;
+        names.iter().filter_map(|name| self.divergent_at.get(name).copied()).min()
+    }
+
     /// No entry of the directory is being changed at home.
     pub(crate) fn are_entries_at_rest(&self, ino: Ino) -> bool {
         self.inodes.get(&ino).and_then(|i| i.dir.as_ref()).is_none_or(|d| d.slots.values().all(|slot| !slot.busy))
@@ -450,7 +460,7 @@ impl Namespace {
     /// Everything the journal must say of an inode.
     pub(crate) fn inode_record(&self, ino: Ino, home_valid: u64) -> Option<Record> {
         let inode = self.inodes.get(&ino)?;
-        Some(Record::Inode(InodeRecord {
+        Some(Record::Inode(Box::new(InodeRecord {
             ino,
             attr: inode.attr,
             attr_version: inode.attr_version,
@@ -459,7 +469,7 @@ impl Namespace {
             home_names: inode.home_names.iter().cloned().collect(),
             home_valid,
             home_id: inode.home_id,
-        }))
+        })))
     }
 
     /// What the journal must say of an inode's extended attributes, if home has others.
@@ -478,7 +488,9 @@ impl Namespace {
     }
 
     pub(crate) fn remove_inode(&mut self, ino: Ino) {
-        if let Some(id) = self.inodes.remove(&ino).and_then(|inode| inode.home_id) {
+        let removed = self.inodes.remove(&ino);
+        self.hidden_count -= removed.as_ref().map_or(0, |inode| inode.hidden_count());
+        if let Some(id) = removed.and_then(|inode| inode.home_id) {
             self.home_ids.remove(&id);
         }
         self.attr_dirty.remove(&ino);
@@ -498,9 +510,8 @@ impl Namespace {
 
     /// For recovery: inodes with no name here or at home, but for those that a change at home is about.
     pub(crate) fn drop_orphans(&mut self, kept: &BTreeSet<Ino>) {
-        let nameless =
-            |(ino, i): &(&Ino, &Inode)| **ino != Ino::ROOT && i.links.is_empty() && i.home_names.is_empty() && !kept.contains(ino);
-        let orphans = self.inodes.iter().filter(nameless);
+        let nameless = |ino: &Ino, i: &Inode| *ino != Ino::ROOT && i.links.is_empty() && i.home_names.is_empty() && !kept.contains(ino);
+        let orphans = self.inodes.iter().filter(|(ino, inode)| nameless(ino, inode));
         for ino in orphans.map(|(ino, _)| *ino).collect::<Vec<_>>() {
             self.remove_inode(ino);
         }
@@ -530,12 +541,17 @@ impl Inode {
             opens: 0,
             journaled: false,
             busy: false,
-            dir: (kind == Kind::Directory).then(Dir::default),
+            dir: (kind == Kind::Directory).then(Box::default),
             home_id: None,
             used_at: 0,
             used: true,
             pruned: false,
         }
+    }
+
+    /// Names that it hides, for a directory.
+    fn hidden_count(&self) -> usize {
+        self.dir.as_ref().map_or(0, |dir| dir.hidden.len())
     }
 
     /// Home has names of it that no listing has shown yet: its other hard links.

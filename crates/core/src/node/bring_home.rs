@@ -218,7 +218,7 @@ impl Node {
         let is_long_enough = |file: &crate::io_node::FileData| {
             !file.home_known || (!file.home_junk && !file.cutting && file.holes.is_empty() && file.is_length_home(size))
         };
-        let has_length = inode.attr.kind != Kind::File || file.is_none_or(is_long_enough);
+        let has_length = inode.attr.kind != Kind::File || file.is_none_or(|file| is_long_enough(file));
         if !has_attr || (rests && !has_length) || !self.are_names_home(ino) {
             return false;
         }

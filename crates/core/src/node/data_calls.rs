@@ -246,7 +246,7 @@ impl Node {
             file.epoch += 1;
             file.home_valid = file.home_valid.min(size);
             file.home_junk |= file.home_end.max(transfers_end) > size;
-            file.holes.remove(size..u64::MAX);
+            self.io.change_holes(ino, |holes| holes.remove(size..u64::MAX));
         }
         let now = self.now;
         let file = self.file(ino);

@@ -60,7 +60,7 @@ impl Node {
             return Look::Finished;
         }
         if inode.home_names.is_empty() || inode.busy {
-            return Look::Stalled;
+            return Look::Nameless;
         }
         if is_file && let Some(look) = self.bring_data_home(ino, size) {
             return look;

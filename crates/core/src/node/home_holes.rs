@@ -31,7 +31,8 @@ impl Node {
         }
         // What lies behind the end of home's file is no concern of home.
         let end = file.home_end.max(file.home_valid);
-        file.holes.remove(end..u64::MAX);
+        self.io.change_holes(ino, |holes| holes.remove(end..u64::MAX));
+        let file = self.file(ino);
         let wanted = file.holes.iter().find(|hole| !file.is_in_flight(hole))?;
         if self.home.changes_in_flight >= self.config.home_changes_max {
             return Some(Look::Full);
@@ -95,8 +96,8 @@ impl Node {
             Ok(Outcome::Compared { equal: true }) => {
                 self.end_flight(ino, &job.range);
                 // A truncation since then has taken what was behind it, and a file that grew again may have other holes there.
-                if let Some(file) = self.io.files.get_mut(&ino).filter(|file| file.epoch == job.epoch) {
-                    file.holes.remove(job.range.clone());
+                if self.io.files.get(&ino).is_some_and(|file| file.epoch == job.epoch) {
+                    self.io.change_holes(ino, |holes| holes.remove(job.range.clone()));
                     self.record(Record::HoleHome { ino, offset: job.range.start, len: job.range.end - job.range.start });
                 }
                 self.trouble_is_over(&Subject::Data(ino));

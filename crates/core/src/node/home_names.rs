@@ -341,6 +341,7 @@ impl Node {
             if let Ok(inode) = self.names.inode_mut(*ino) {
                 inode.busy = false;
             }
+            self.home.stir_named(*ino, self.now);
         }
         self.home.barring -= u32::from(job.bars);
         self.resume_home_users();

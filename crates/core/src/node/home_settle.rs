@@ -5,6 +5,8 @@
 //! repeats the work; since everything that was applied and not settled concerns different names and inodes, each repetition
 //! meets at most its own effect.
 
+mod failures;
+
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
@@ -15,7 +17,6 @@ use super::{Node, Pending};
 use crate::effect::{Effect, Outcome};
 use crate::errno::Errno;
 use crate::id::{CallId, ChunkId, HomePath, Ino, Name, Position};
-use crate::io_node::FileData;
 use crate::master::{Need, Stop};
 use crate::message::{DrainFailure, DrainStep, Reply};
 use crate::time::Time;
@@ -26,8 +27,6 @@ const APPLIED_MAX: usize = 256;
 const APPLIED_BYTES_MAX: u64 = 64 << 20;
 /// A failed piece of work is tried again after this many times the retry delay, at most.
 const BACKOFF_MAX: u64 = 25;
-/// Failures listed by a drain.
-const FAILURES_MAX: usize = 1000;
 
 /// What home has and a sync must make durable.
 #[derive(Debug)]
@@ -84,6 +83,8 @@ pub(super) struct Home {
     queued: BTreeMap<Ino, Time>,
     /// Files that wait for something else to settle.
     stalled: BTreeSet<Ino>,
+    /// Files that wait for a name at home, or for the end of a change of their names there: nothing else that settles is of use to them.
+    nameless: BTreeSet<Ino>,
     /// Files newly dirty, not yet in the queue.
     noted: BTreeSet<Ino>,
     /// Dirty chunks that are to be swapped out.
@@ -181,6 +182,7 @@ impl Home {
     pub fn forget(&mut self, ino: Ino) {
         self.unqueue(ino);
         self.stalled.remove(&ino);
+        self.nameless.remove(&ino);
         self.noted.remove(&ino);
         self.troubles.remove(&Subject::Data(ino));
         self.troubles.remove(&Subject::Attr(ino));
@@ -204,6 +206,21 @@ impl Home {
         self.scan_from = Some(0);
     }
 
+    /// A divergent name may have become free to go home: the look through them goes back to it, if it is beyond.
+    pub fn scan_again_from(&mut self, at: Option<u64>) {
+        self.scan_from = match (at, self.scan_from) {
+            (Some(at), Some(from)) => Some(from.min(at)),
+            (at, from) => from.or(at),
+        };
+    }
+
+    /// A change of the inode's names at home has ended.
+    pub fn stir_named(&mut self, ino: Ino, now: Time) {
+        if self.nameless.remove(&ino) {
+            self.enqueue(ino, now);
+        }
+    }
+
     /// Files that wait are looked at again.
     pub fn stir_files(&mut self, now: Time) {
         for ino in core::mem::take(&mut self.stalled) {
@@ -219,6 +236,8 @@ pub(super) enum Look {
     Finished,
     /// It waits for something else to settle.
     Stalled,
+    /// It waits for a change of its names at home.
+    Nameless,
     /// The limit of transfers is reached.
     Full,
     /// It failed and rests until then.
@@ -328,6 +347,10 @@ impl Node {
                 Look::Stalled => {
                     self.home.unqueue(ino);
                     self.home.stalled.insert(ino);
+                }
+                Look::Nameless => {
+                    self.home.unqueue(ino);
+                    self.home.nameless.insert(ino);
                 }
                 Look::Later(at) => {
                     self.home.unqueue(ino);
@@ -533,52 +556,6 @@ impl Node {
             self.reply(call, Reply::Drained { failures: failures.clone() });
         }
         self.home.stir(self.now);
-    }
-
-    fn drain_failures(&self) -> Vec<DrainFailure> {
-        let mut failures = self.troubles(FAILURES_MAX);
-        // What has no name any more does not go home.
-        let has_name = |ino: &Ino| self.names.inodes.get(ino).is_some_and(|i| i.has_name());
-        let is_left = |f: &FileData| f.extents.dirty_bytes() > 0 || !f.holes.is_empty();
-        let mut left = self.io.files.iter().filter(|(ino, f)| is_left(f) && has_name(ino));
-        let file = left.next().map(|(ino, _)| *ino);
-        // A file that is open without a name waits at home for its last close.
-        let orphan = |ino: Ino| self.names.inodes.get(&ino).is_some_and(|i| i.is_orphan());
-        let mut names = self.names.divergent.values().filter(|(parent, name, _)| !self.names.slot(*parent, name).home.is_some_and(orphan));
-        let name = names.next();
-        if failures.is_empty() && (file.is_some() || name.is_some()) {
-            // Nothing failed and yet something is left: that must not pass for success.
-            let name = name.and_then(|(parent, name, _)| self.current_child(*parent, name));
-            let file = file.and_then(|ino| self.names.current_path(ino));
-            failures.push(DrainFailure { path: name.or(file).unwrap_or_default(), errno: Errno::EBUSY, step: DrainStep::Name });
-        }
-        if let Some(errno) = self.journal.failed {
-            failures.push(DrainFailure { path: HomePath::default(), errno, step: DrainStep::Sync });
-        }
-        failures
-    }
-
-    fn current_child(&self, parent: Ino, name: &Name) -> Option<HomePath> {
-        let mut path = self.names.current_path(parent)?.0.into_vec();
-        if !path.is_empty() {
-            path.push(b'/');
-        }
-        path.extend_from_slice(name.as_bytes());
-        Some(HomePath(path.into()))
-    }
-
-    /// The failures that are being retried or given up.
-    pub(super) fn troubles(&self, max: usize) -> Vec<DrainFailure> {
-        self.home.troubles.iter().take(max).map(|(subject, trouble)| self.describe(subject, trouble)).collect()
-    }
-
-    fn describe(&self, subject: &Subject, trouble: &Trouble) -> DrainFailure {
-        let path = match subject {
-            Subject::Name(parent, name) => self.current_child(*parent, name),
-            Subject::Data(ino) | Subject::Attr(ino) => self.names.current_path(*ino),
-            Subject::Sync => None,
-        };
-        DrainFailure { path: path.unwrap_or_default(), errno: trouble.errno, step: trouble.step }
     }
 
     /// When the machine wants to be woken for work at home.

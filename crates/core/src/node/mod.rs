@@ -28,13 +28,14 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use crate::config::{NodeConfig, WriteBack};
-use crate::effect::{Effect, HomeEntry, Input, Outcome};
+use crate::effect::{Effect, Input, Outcome};
+use crate::entries::Entries;
 use crate::errno::Errno;
 use crate::id::{CallId, Ino, Name, Position, Token};
 use crate::io_node::IoNode;
 use crate::machine::Machine;
 use crate::master::{Namespace, Need, Stop};
-use crate::message::{Counters, DirEntry, Reply, Request, StatFs, Status};
+use crate::message::{Counters, Reply, Request, StatFs, Status};
 use crate::time::Time;
 
 use bring_home::Goals;
@@ -91,6 +92,8 @@ impl NodeConfig {
             ("home_changes_max", self.home_changes_max),
             ("drain_tries_max", self.drain_tries_max),
             ("inodes_max", self.inodes_max),
+            ("records_max", self.records_max),
+            ("hidden_names_max", self.hidden_names_max),
         ];
         limits.iter().find(|(_, v)| *v == 0).map_or(Ok(()), |(name, _)| Err(ConfigError::Zero(name)))
     }
@@ -126,7 +129,7 @@ enum Pending {
 }
 
 /// An open directory, with its entries as they were when it was last listed from the beginning.
-type DirHandle = (Ino, Option<Vec<DirEntry>>);
+type DirHandle = (Ino, Option<Entries>);
 
 /// The machine of one server.
 pub struct Node {
@@ -164,7 +167,7 @@ pub struct Node {
     home_xattrs: Option<bool>,
     dir_handles: BTreeMap<u64, DirHandle>,
     /// The listing of home that has just come, for the requests that have waited for it.
-    fresh_listing: Option<(Ino, Vec<HomeEntry>)>,
+    fresh_listing: Option<(Ino, Entries)>,
     name_room: NameRoom,
     counters: Counters,
 }
@@ -223,6 +226,7 @@ impl Node {
         self.journal.last = last;
         self.journal.appended = last;
         self.io.segments.rebuild_free(self.config.memory_segments_max, last);
+        self.io.count_again();
         self.redo_intents(intents);
         let files = self.io.files.keys().chain(&self.names.attr_dirty).copied().collect::<Vec<_>>();
         for ino in files {
@@ -256,6 +260,8 @@ impl Node {
             log_failed: self.journal.failed,
             live_bytes: segments.live_bytes,
             live_bytes_max: self.io.live_bytes_max,
+            log_records: segments.record_count() as u64,
+            pieces: self.io.pieces as u64,
             waiting: self.waiting(),
         }
     }

@@ -4,10 +4,11 @@ use alloc::vec::Vec;
 
 use super::Node;
 use crate::attr::{Attr, Caller, Kind};
+use crate::entries::Entries;
 use crate::errno::Errno;
 use crate::id::{CallId, Ino, Name};
 use crate::master::{Namespace, Need, Stop, TARGET_BYTES_MAX, check_name};
-use crate::message::{DirEntry, RenameMode, Reply, Request};
+use crate::message::{RenameMode, Reply, Request};
 use crate::record::Record;
 
 impl Node {
@@ -116,7 +117,7 @@ impl Node {
         self.drop_if_unreachable(ino);
         if self.names.inodes.get(&ino).is_some_and(|i| !i.is_reachable() && !i.home_names.is_empty()) {
             // It stood aside at home for this handle; now its name there can go.
-            self.stir_home();
+            self.home.scan_again_from(self.names.first_divergent_at_home(ino));
         }
         Reply::Done
     }
@@ -140,10 +141,10 @@ impl Node {
             };
             self.dir_handles.insert(handle, (ino, Some(entries)));
         }
-        let entries = self.dir_handles.get(&handle).and_then(|(_, snapshot)| snapshot.as_deref()).unwrap_or_default();
-        let from = entries.len().min(usize::try_from(from).unwrap_or(usize::MAX));
-        let to = entries.len().min(from.saturating_add(max as usize));
-        Ok(Reply::Entries { entries: entries[from..to].to_vec() })
+        let from = usize::try_from(from).unwrap_or(usize::MAX);
+        let entries = self.dir_handles.get(&handle).and_then(|(_, snapshot)| snapshot.as_ref());
+        let entries = entries.into_iter().flat_map(|entries| entries.from(from)).take(max as usize);
+        Ok(Reply::Entries { entries: entries.map(Namespace::dir_entry).collect() })
     }
 
     fn read_dir_plus(&mut self, handle: u64, from: u64, max: u32) -> Result<Reply, Stop> {
@@ -170,20 +171,21 @@ impl Node {
     }
 
     /// What the application sees in a directory. Names that are hidden are taken from a listing of home that was made for this.
-    fn dir_entries(&self, ino: Ino) -> Result<Vec<DirEntry>, Stop> {
+    fn dir_entries(&self, ino: Ino) -> Result<Entries, Stop> {
         let dir = self.names.loaded_dir(ino)?;
-        let listing = self.fresh_listing.as_ref().filter(|(of, _)| *of == ino).map(|(_, listing)| listing.as_slice());
+        let listing = self.fresh_listing.as_ref().filter(|(of, _)| *of == ino).map(|(_, listing)| listing);
         if !dir.hidden.is_empty() && listing.is_none() {
             return Err(Stop::Need(Need::Dir(ino)));
         }
-        let occupied = dir.slots.iter().filter_map(|(name, slot)| Some((name, slot.current?)));
-        let entry = |(name, ino): (&Name, Ino)| {
-            let kind = self.names.inodes.get(&ino)?.attr.kind;
-            Some(DirEntry { ino, kind, name: name.clone() })
-        };
-        let mut entries = occupied.filter_map(entry).collect::<Vec<_>>();
-        entries.extend(listing.unwrap_or_default().iter().filter_map(|entry| Namespace::hidden_entry(dir, entry)));
-        entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        let mut entries = Entries::default();
+        for (name, ino) in dir.slots.iter().filter_map(|(name, slot)| Some((name, slot.current?))) {
+            if let Some(inode) = self.names.inodes.get(&ino) {
+                entries.push(name.as_bytes(), inode.attr.kind, Some(ino));
+            }
+        }
+        let hidden = listing.into_iter().flat_map(Entries::iter).filter(|entry| dir.hides(entry.name));
+        hidden.for_each(|entry| entries.push(entry.name, entry.kind, None));
+        entries.shrink_to_fit();
         Ok(entries)
     }
 
@@ -363,10 +365,10 @@ impl Node {
         }
         if self.io.files.contains_key(&ino) {
             self.io.remove(ino, 0..u64::MAX);
+            self.io.change_holes(ino, |holes| *holes = Default::default());
             self.swapping_ends(ino);
             if let Some(file) = self.io.files.get_mut(&ino) {
                 file.spoil_fetches(&(0..u64::MAX));
-                file.holes = Default::default();
                 file.epoch += 1;
                 file.dirty_since = None;
             }

@@ -45,11 +45,13 @@ impl Node {
     pub(super) fn forget_clean(&mut self) {
         let inodes_max = self.config.inodes_max as usize;
         // A request that needs several names must find the first when it has the last.
-        let parked: usize = if self.names.inodes.len() > inodes_max { self.parked.values().map(Vec::len).sum() } else { 0 };
+        let is_due = self.names.inodes.len() > inodes_max || self.are_too_many_hidden();
+        let parked = if is_due { self.parked.values().map(Vec::len).sum::<usize>() + self.name_room.waiting() } else { 0 };
         let kept_from = self.names.next_ino.saturating_sub(KEPT_MAX * parked as u64);
         let mut names = Vec::new();
         for _ in 0..LOOKS_MAX {
-            if self.names.inodes.len() <= inodes_max {
+            let (crowded, too_many_hidden) = (self.names.inodes.len() > inodes_max, self.are_too_many_hidden());
+            if !crowded && !too_many_hidden {
                 break;
             }
             let next = self.names.inodes.range_mut((Excluded(self.name_room.hand), Unbounded)).next();
@@ -58,7 +60,13 @@ impl Node {
                 continue;
             };
             self.name_room.hand = ino;
-            if core::mem::take(&mut inode.used) || (parked > 0 && inode.used_at >= kept_from) || !self.may_forget(ino) {
+            if core::mem::take(&mut inode.used) || (parked > 0 && inode.used_at >= kept_from) {
+                continue;
+            }
+            if too_many_hidden && self.may_unload(ino) {
+                self.names.unload_dir(ino);
+            }
+            if !crowded || !self.may_forget(ino) {
                 continue;
             }
             let Some(inode) = self.names.inodes.get_mut(&ino) else { continue };
@@ -76,11 +84,23 @@ impl Node {
         }
     }
 
+    /// More names are hidden than should be; those of the largest directory do not count, or it would be listed for ever.
+    fn are_too_many_hidden(&self) -> bool {
+        self.names.hidden_count > self.config.hidden_names_max as usize
+    }
+
+    /// A directory that hides names, and that nobody waits for.
+    fn may_unload(&self, ino: Ino) -> bool {
+        let dir = self.names.inodes.get(&ino).and_then(|inode| inode.dir.as_ref());
+        let hides = dir.is_some_and(|dir| dir.loaded && !dir.hidden.is_empty() && dir.hidden.len() < self.names.hidden_count);
+        hides && !self.is_asked_for(ino) && self.names.are_entries_at_rest(ino)
+    }
+
     /// Nothing but references of clients keeps the inode here.
     fn may_forget(&self, ino: Ino) -> bool {
         let size = self.names.inodes.get(&ino).map_or(0, |i| i.attr.size);
         let settled = |file: &FileData| file.is_settled(size) && file.extents.dirty_bytes() == 0 && file.swapping.is_empty();
-        self.io.files.get(&ino).is_none_or(settled)
+        self.io.files.get(&ino).is_none_or(|file| settled(file))
             && self.names.is_as_home_has_it(ino)
             && !self.home.is_used(ino)
             && !self.is_asked_for(ino)

@@ -45,6 +45,11 @@ impl Node {
             self.idle_waiters.entry(ino).or_default().push((call, request.clone()));
             return Ok(());
         }
+        let punches = !matches!(mode, AllocateMode::Reserve { .. });
+        if punches && !(self.room_waiters.is_empty() && self.has_room_for_holes()) {
+            self.room_waiters.push_back((call, request.clone()));
+            return Ok(());
+        }
         self.ensure_journaled(ino);
         let keeps_size = match mode {
             AllocateMode::Punch => true,
@@ -56,7 +61,7 @@ impl Node {
             // Ahead of the change: no crash may leave changed bytes under the old mode.
             self.drop_set_id(ino);
         }
-        if !matches!(mode, AllocateMode::Reserve { .. }) {
+        if punches {
             self.punch(ino, offset..end.min(size).max(offset));
             // One record: what it says happens as a whole or not at all.
             let position = self.record(Record::Hole { ino, offset, len, size: new_size, time_ns });
@@ -87,8 +92,9 @@ impl Node {
         file.spoil_fetches(&range);
         // Behind that, home has nothing. Before it home may have bytes that do not count yet, of a transfer that is under way or has failed.
         let at_home = file.home_end.max(file.home_valid);
-        let new = file.holes.insert(range.start..range.end.min(at_home).max(range.start));
         file.dirty_since.get_or_insert(now);
+        let hole = range.start..range.end.min(at_home).max(range.start);
+        let new = self.io.change_holes(ino, |holes| holes.insert(hole)).unwrap_or(0);
         if let Some(inode) = self.names.inodes.get_mut(&ino) {
             inode.attr.blocks = inode.attr.blocks.saturating_sub(new / 512);
         }

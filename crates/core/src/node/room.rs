@@ -62,6 +62,15 @@ impl SyncBooks {
     }
 }
 
+/// What came of the look for something to clean.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Cleaning {
+    /// Nothing is to be done, or something is under way.
+    Waits,
+    /// Segments are full of small records: copying them elsewhere would win nothing.
+    Pointless,
+}
+
 /// A copy within the log.
 #[derive(Debug)]
 pub(super) struct CopyJob {
@@ -76,6 +85,11 @@ impl Node {
     /// Whether `len` bytes can be given out to a client now.
     pub(super) fn has_room(&self, len: u64) -> bool {
         self.room_waiters.is_empty() && self.io.segments.room_bytes() >= len
+    }
+
+    /// A punch makes a hole, and two pieces of one: no record of the log bounds their number.
+    pub(super) fn has_room_for_holes(&self) -> bool {
+        self.io.pieces + self.io.holes < 2 * self.io.segments.records_max()
     }
 
     /// Gives out space; see [`Node::has_room`].
@@ -95,13 +109,14 @@ impl Node {
     }
 
     pub(super) fn make_room(&mut self) {
-        self.io.segments.bury(self.journal.last_change);
-        self.io.segments.settle(self.journal.appended, self.journal.durable);
+        self.settle_segments();
         self.sync_may_go_on();
         self.serve_room_waiters();
         self.leave_memory();
         self.swap_chunks();
-        self.clean_segments();
+        while self.clean_segments() == Cleaning::Pointless && self.swap_chunk() {
+            self.settle_segments();
+        }
         let short = self.io.segments.free_count() < free_slots_low(&self.config);
         if short && self.io.segments.sync_would_free() {
             self.sync.wanted = true;
@@ -116,8 +131,11 @@ impl Node {
             }
         }
         while let Some((_, request)) = self.room_waiters.front() {
-            let crate::message::Request::Write { len, .. } = request else { break };
-            if self.io.segments.room_bytes() < u64::from(*len) {
+            let has_room = match request {
+                crate::message::Request::Write { len, .. } => self.io.segments.room_bytes() >= u64::from(*len),
+                _ => self.has_room_for_holes(),
+            };
+            if !has_room {
                 return;
             }
             let Some((call, request)) = self.room_waiters.pop_front() else { return };
@@ -214,21 +232,32 @@ impl Node {
         if !waiting && !short {
             return;
         }
-        while self.io.segments.live_bytes > self.io.live_bytes_max {
-            match self.io.victim() {
-                Some((chunk, false)) => {
-                    self.io.swap_out(chunk);
-                    self.counters.swaps += 1;
-                }
-                Some((chunk, true)) if self.sync.swapping < SWAPPING_MAX => {
-                    self.sync.swapping += 1;
-                    self.io.file_mut(chunk.ino).swapping.insert(chunk.index);
-                    self.counters.dirty_swaps += 1;
-                    self.home.want_chunk(chunk);
-                }
-                _ => break,
+        let is_full = |node: &Node| node.io.live_cost_bytes() > node.io.live_bytes_max || !node.has_room_for_holes();
+        while is_full(self) && self.swap_chunk() {}
+        self.settle_segments();
+    }
+
+    /// Swaps one chunk out, or begins to; false if there is none, or enough are on their way home.
+    fn swap_chunk(&mut self) -> bool {
+        match self.io.victim() {
+            Some((chunk, false)) => {
+                self.io.swap_out(chunk);
+                self.counters.swaps += 1;
+                true
             }
+            Some((chunk, true)) if self.sync.swapping < SWAPPING_MAX => {
+                self.sync.swapping += 1;
+                self.io.file_mut(chunk.ino).swapping.insert(chunk.index);
+                self.counters.dirty_swaps += 1;
+                self.home.want_chunk(chunk);
+                true
+            }
+            _ => false,
         }
+    }
+
+    /// Ends segments that are empty and frees the slots that nothing can bring back.
+    fn settle_segments(&mut self) {
         self.io.segments.bury(self.journal.last_change);
         self.io.segments.settle(self.journal.appended, self.journal.durable);
     }
@@ -248,19 +277,29 @@ impl Node {
     }
 
     /// Empties the sparsest segments by copying what is live in them.
-    fn clean_segments(&mut self) {
+    fn clean_segments(&mut self) -> Cleaning {
         let short = |node: &Node| node.io.segments.free_count() + node.io.segments.dying_count() < free_slots_low(&node.config);
-        while short(self) && self.sync.copies_in_flight == 0 && self.io.segments.live_bytes <= self.io.live_bytes_max {
-            let Some(id) = self.io.segments.cheapest_to_clean() else { return };
+        while short(self) && self.sync.copies_in_flight == 0 && self.io.live_cost_bytes() <= self.io.live_bytes_max {
+            let Some(id) = self.io.segments.cheapest_to_clean() else { return Cleaning::Waits };
             let parts = self.live_parts(id);
-            let bytes = parts.iter().map(|(_, part)| u64::from(part.len)).sum::<u64>();
-            if bytes == 0 || self.io.segments.cleaner_room_bytes() < bytes {
-                return;
+            let cost_bytes = self.io.segments.cost_bytes(parts.iter().map(|(_, part)| part.len));
+            if self.io.segments.has_dearer_parts(id, cost_bytes) {
+                // Another may be cheaper, now that this one's cost is known.
+                continue;
+            }
+            // A part at a border becomes two records.
+            let borders_bytes = 2 * u64::from(self.io.segments.record_bytes_min);
+            if self.io.segments.is_cleaning_pointless(cost_bytes) {
+                return Cleaning::Pointless;
+            }
+            if parts.is_empty() || self.io.segments.cleaner_room_bytes() < u64::from(cost_bytes) + borders_bytes {
+                return Cleaning::Waits;
             }
             for (record, part) in parts.into_iter().take(COPIES_MAX) {
                 self.copy(id, record, part);
             }
         }
+        Cleaning::Waits
     }
 
     /// The parts of a segment's records that an index still refers to.
@@ -317,11 +356,7 @@ impl Node {
         let copied = LogRecord { offset: to.at.offset, len: part.len, file_offset: part.offset, crc, ..record };
         self.io.segments.written(to, Some(copied));
         let range = part.offset..part.end();
-        let moved = self
-            .io
-            .files
-            .get_mut(&record.ino)
-            .map_or(0, |file| file.extents.relocate(range, part.lsn, from, part.segment_offset, to.segment, to.at.offset));
+        let moved = self.io.relocate(record.ino, range, part.lsn, (from, part.segment_offset), (to.segment, to.at.offset));
         self.counters.cleaned_bytes += moved;
         self.io.segments.add_live(to.segment, moved as u32);
         self.io.segments.sub_live(from, moved as u32);

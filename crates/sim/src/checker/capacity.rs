@@ -17,6 +17,8 @@ pub struct Capacity {
     in_flight: BTreeMap<Token, InFlight>,
     /// Slots that were opened since the process began, with the bytes written since.
     opened: BTreeMap<Slot, Ranges>,
+    /// Records that were begun in the slot since it was opened.
+    records: BTreeMap<Slot, u32>,
 }
 
 #[derive(Debug, Default)]
@@ -36,13 +38,14 @@ enum Class {
 impl Capacity {
     /// A checker of this node's limits.
     pub fn new(config: NodeConfig) -> Capacity {
-        Capacity { config, in_flight: BTreeMap::new(), opened: BTreeMap::new() }
+        Capacity { config, in_flight: BTreeMap::new(), opened: BTreeMap::new(), records: BTreeMap::new() }
     }
 
     /// The process has died.
     pub fn crashed(&mut self) {
         self.in_flight.clear();
         self.opened.clear();
+        self.records.clear();
     }
 
     /// An effect begins. Says which limit it breaks.
@@ -91,6 +94,10 @@ impl Capacity {
         if status.used_bytes > capacity_bytes || status.peak_bytes > capacity_bytes || status.used_memory_bytes > memory_bytes {
             return Err(format!("the buffer holds more than its {capacity_bytes} bytes, {memory_bytes} in memory: {status:?}"));
         }
+        let records_max = u64::from(self.config.ssd_slots()) * u64::from(self.config.segment_bytes / self.config.record_bytes_min() + 1);
+        if status.log_records > records_max {
+            return Err(format!("{} records are kept, and {records_max} is the most: {status:?}", status.log_records));
+        }
         Ok(())
     }
 
@@ -109,6 +116,7 @@ impl Capacity {
             }
         }
         self.opened.insert(slot, Ranges::default());
+        self.records.insert(slot, 0);
         Ok(())
     }
 
@@ -139,6 +147,12 @@ impl Capacity {
             return Err(format!("{effect:?} writes {write:?}, of which some was written before"));
         }
         written.insert(start, end);
+        let records = self.records.entry(write.slot).or_default();
+        *records += 1;
+        let records_max = self.config.segment_bytes / self.config.record_bytes_min() + 1;
+        if *records > records_max {
+            return Err(format!("{:?} got {records} records, and {records_max} are its share", write.slot));
+        }
         Ok(())
     }
 

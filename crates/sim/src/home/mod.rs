@@ -7,7 +7,8 @@ pub mod names;
 use std::collections::{BTreeMap, BTreeSet};
 
 use forebay_core::attr::{Attr, Kind};
-use forebay_core::effect::{HomeAttr, HomeEntry};
+use forebay_core::effect::HomeAttr;
+use forebay_core::entries::Entries;
 use forebay_core::errno::Errno;
 use forebay_core::id::{HomePath, Name};
 use forebay_core::time::Time;
@@ -112,10 +113,10 @@ impl Home {
     ///
     /// # Errors
     /// As readdir(3).
-    pub fn list(&self, path: &HomePath) -> Result<Vec<HomeEntry>, Errno> {
+    pub fn list(&self, path: &HomePath) -> Result<Entries, Errno> {
         let ino = self.names.resolve(path.as_bytes())?;
         let dir = self.names.dirs.get(&ino).ok_or(Errno::ENOTDIR)?;
-        Ok(dir.iter().map(|(name, ino)| HomeEntry { name: name.clone(), kind: self.inodes[ino].kind }).collect())
+        Ok(dir.iter().map(|(name, ino)| (name.as_bytes(), self.inodes[ino].kind)).collect())
     }
 
     /// Attributes, not following a symlink.

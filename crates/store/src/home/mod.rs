@@ -17,7 +17,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use forebay_core::effect::{HomeAttr, HomeEntry};
+use forebay_core::effect::HomeAttr;
+use forebay_core::entries::Entries;
 use forebay_core::errno::Errno;
 use forebay_core::id::{HomePath, Ino, Name};
 use forebay_core::message::StatFs;
@@ -65,13 +66,13 @@ impl PosixHome {
         &self.path
     }
 
-    /// The entries of a directory without `.` and `..`, in order of their names.
+    /// The entries of a directory without `.` and `..`, in no order.
     ///
     /// # Errors
     /// The file system's.
-    pub fn list(&self, path: &HomePath) -> Result<Vec<HomeEntry>> {
+    pub fn list(&self, path: &HomePath) -> Result<Entries> {
         let fd = self.open_directory(path)?;
-        let mut entries = Vec::new();
+        let mut entries = Entries::default();
         for entry in Dir::read_from(&fd).map_err(errno)? {
             let entry = entry.map_err(errno)?;
             let name = entry.file_name();
@@ -87,9 +88,9 @@ impl PosixHome {
                     Err(error) => return Err(errno(error)),
                 },
             };
-            entries.push(HomeEntry { name: Name::new(name.to_bytes()), kind });
+            entries.push(name.to_bytes(), kind, None);
         }
-        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        entries.shrink_to_fit();
         Ok(entries)
     }
 

@@ -31,6 +31,14 @@ fn path(text: &str) -> HomePath {
     HomePath(text.as_bytes().into())
 }
 
+/// What a directory of home has, by name.
+fn names_and_kinds(made: &Home, directory: &str) -> Vec<(Name, Kind)> {
+    let entries = made.home.list(&path(directory)).unwrap();
+    let mut listed = entries.iter().map(|entry| (Name::new(entry.name), entry.kind)).collect::<Vec<_>>();
+    listed.sort_by(|a, b| a.0.cmp(&b.0));
+    listed
+}
+
 fn make_file(home: &PosixHome, name: &str) {
     home.change(&HomeChange::MakeFile { path: path(name) }).unwrap();
 }
@@ -84,7 +92,7 @@ fn lists_and_stats_what_is_there() {
     std::fs::create_dir(made.real("a")).unwrap();
     symlink("/nowhere/at all", made.real("c")).unwrap();
     std::fs::hard_link(made.real("b"), made.real("a/hard")).unwrap();
-    let listed: Vec<_> = made.home.list(&path("")).unwrap().into_iter().map(|entry| (entry.name, entry.kind)).collect();
+    let listed = names_and_kinds(&made, "");
     let expected = [("a", Kind::Directory), ("b", Kind::File), ("c", Kind::Symlink)];
     assert_eq!(listed, expected.map(|(name, kind)| (Name::new(name.as_bytes()), kind)));
 
@@ -186,7 +194,7 @@ fn names_are_made_once_and_again() {
             made.home.change(change).unwrap_or_else(|error| panic!("round {round}, {change:?}: {error:?}"));
         }
     }
-    let names: Vec<_> = made.home.list(&path("d")).unwrap().into_iter().map(|entry| (entry.name, entry.kind)).collect();
+    let names = names_and_kinds(&made, "d");
     let expected = [("f", Kind::File), ("p", Kind::Fifo), ("s", Kind::Symlink), ("sock", Kind::Socket)];
     assert_eq!(names, expected.map(|(name, kind)| (Name::new(name.as_bytes()), kind)));
     let mode = |name: &str| std::fs::symlink_metadata(made.real(name)).unwrap().mode() & 0o7777;

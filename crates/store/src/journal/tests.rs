@@ -463,7 +463,7 @@ fn the_bytes_are_those_of_the_format() {
     assert_eq!(frame[4..8], crc32c::crc32c(&summed).to_le_bytes());
 
     let header = Header { identity: IDENTITY, number: 7, start: Position(9), starts_empty: true }.encode();
-    let expected = [b"FBJOURNL", &[2, 0, 0, 0, 1, 0, 0, 0][..], &[1; 16], &7_u64.to_le_bytes(), &9_u64.to_le_bytes(), &[2; 16]].concat();
+    let expected = [b"FBJOURNL", &[3, 0, 0, 0, 1, 0, 0, 0][..], &[1; 16], &7_u64.to_le_bytes(), &9_u64.to_le_bytes(), &[2; 16]].concat();
     assert_eq!(header[..64], expected);
     assert_eq!(header[64..68], crc32c::crc32c(&expected).to_le_bytes());
 

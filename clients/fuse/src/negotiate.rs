@@ -13,8 +13,9 @@ use crate::operation::{self, Header, Operation};
 const WRITE_BYTES_MAX: u32 = 512 << 10;
 /// The smallest that the kernel takes for an answer.
 const WRITE_BYTES_MIN: u32 = 4096;
-/// Requests that the kernel may have under way without a process waiting for each (read-ahead, write-back).
-const BACKGROUND_MAX: u16 = 64;
+/// Requests that the kernel may have under way without a process waiting for each (read-ahead, write-back). Fewer than there are large buffers:
+/// its write-back must leave some for those who wait.
+const BACKGROUND_MAX: u16 = 48;
 /// From so many of them on the kernel calls the mount congested, and slows what makes more.
 const BACKGROUND_CONGESTED: u16 = BACKGROUND_MAX / 4 * 3;
 const PAGE_BYTES: u32 = 4096;

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 /// Buffers for writes at home that are kept for the next use.
 const BUFFERS_KEPT_MAX: usize = 4;
 /// Bytes that are brought together for one write at home; a single record may be longer.
-const WRITE_BYTES: usize = 1 << 20;
+const WRITE_BYTES: usize = 512 << 10;
 
 /// The log and home of an instance.
 ///

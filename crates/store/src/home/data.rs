@@ -16,7 +16,7 @@ use super::handles::Handle;
 use super::{PosixHome, Result, errno};
 
 /// Compared at a time, bytes.
-const COMPARE_BYTES: usize = 1 << 20;
+const COMPARE_BYTES: usize = 256 << 10;
 /// With more objects than this, one sync of the whole file system is cheaper than one each.
 const SINGLE_SYNCS_MAX: usize = 64;
 const PAGE_BYTES: u64 = 4096;

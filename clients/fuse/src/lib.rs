@@ -20,6 +20,7 @@ mod prune;
 mod session;
 mod unmount;
 mod virtual_files;
+mod watch;
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -26,6 +26,7 @@ use crate::held::Held;
 use crate::negotiate::Agreed;
 use crate::notify::Notifier;
 use crate::operation::{self, Operation};
+use crate::watch::Watch;
 
 /// Threads in all, those that wait included.
 const THREADS_MAX: usize = 256;
@@ -50,6 +51,7 @@ pub(crate) struct Session<T: Transport> {
     crew: Mutex<Crew>,
     /// Someone at rest is wanted, or all are to end.
     called: Condvar,
+    watch: Watch,
     end: Arc<SessionEnd>,
 }
 
@@ -115,6 +117,7 @@ pub(crate) fn start<T: Transport + 'static>(
         buffers: Buffers::new(agreed.request_bytes_max()),
         crew: Mutex::default(),
         called: Condvar::new(),
+        watch: Watch::default(),
         end,
     });
     // One for this function, so that the session does not end before it has begun.
@@ -175,6 +178,7 @@ impl<T: Transport + 'static> Session<T> {
 
     /// Reads one request and answers it.
     fn take_turn(self: &Arc<Self>, mut large: Vec<u8>, small: &mut Vec<u8>, data: &mut Vec<u8>, answer: &mut Answer, turn: &Turn) -> Step {
+        self.watch.look_out(&self.device);
         let len = match rustix::io::read(&*self.device, &mut large[..]) {
             Ok(len) => len,
             Err(error) => {

@@ -134,7 +134,7 @@ impl Node {
 
     /// So many names are not home that they go there without having rested.
     pub(super) fn are_names_crowded(&self) -> bool {
-        self.name_room.waiting() > 0 || (self.is_write_back_async() && self.dirty_names() > self.config.inodes_max as usize / 4)
+        self.name_room.waiting() > 0 || (self.is_write_back_async() && self.dirty_names() > self.config.inodes_max as usize)
     }
 
     /// Something that makes an inode must wait: there are too many, many of them are not home, and home is at work on that. When home has

@@ -27,6 +27,8 @@ use rustix::fs::{self as sys, AtFlags, Gid, Mode, OFlags, Stat, Timespec, Timest
 pub struct Limits {
     /// Bytes per second, reads and writes together; `None` is without limit.
     pub bandwidth_bytes_per_s: Option<u64>,
+    /// Reads and writes have the bandwidth each.
+    pub is_duplex: bool,
     /// Time added to every operation.
     pub latency: Duration,
     /// While this file exists, operations fail, or wait, as it says: an error number, with which writes of data fail; the number and
@@ -41,8 +43,9 @@ pub struct LimitedHome {
     listings: Mutex<HashMap<u64, Arc<Vec<Entry>>>>,
     next_handle: AtomicU64,
     limits: Limits,
-    /// When the bytes admitted so far will have passed.
+    /// When the bytes admitted so far will have passed, and, of a duplex home, those that were read.
     passed_at: Mutex<Instant>,
+    read_at: Mutex<Instant>,
 }
 
 /// What an operation does, from the harmless to what needs room.
@@ -122,6 +125,7 @@ impl LimitedHome {
             next_handle: AtomicU64::new(1),
             limits,
             passed_at: Mutex::new(Instant::now()),
+            read_at: Mutex::new(Instant::now()),
         })
     }
 
@@ -129,16 +133,16 @@ impl LimitedHome {
         if !self.limits.latency.is_zero() {
             std::thread::sleep(self.limits.latency);
         }
-        self.pass(bytes);
+        self.pass(bytes, &self.passed_at);
     }
 
     /// Waits until so many bytes have passed.
-    fn pass(&self, bytes: usize) {
+    fn pass(&self, bytes: usize, passed_at: &Mutex<Instant>) {
         let mut wait = Duration::ZERO;
         if let Some(rate) = self.limits.bandwidth_bytes_per_s.filter(|_| bytes > 0) {
             let cost = Duration::from_nanos((bytes as u128 * 1_000_000_000 / u128::from(rate.max(1))) as u64);
             let now = Instant::now();
-            let mut passed_at = lock(&self.passed_at);
+            let mut passed_at = lock(passed_at);
             *passed_at = (*passed_at).max(now) + cost;
             wait += *passed_at - now;
         }
@@ -491,7 +495,7 @@ impl Filesystem for LimitedHome {
             bytes.truncate(filled);
             Ok(bytes)
         });
-        self.pass(read.as_ref().map_or(0, Vec::len));
+        self.pass(read.as_ref().map_or(0, Vec::len), if self.limits.is_duplex { &self.read_at } else { &self.passed_at });
         answer!(reply, read, |reply, bytes| reply.data(&bytes));
     }
 

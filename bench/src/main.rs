@@ -1,5 +1,5 @@
 //! `forebay-bench`: sequential and random reads and writes, names, and a burst against a slow home; Forebay beside the bare directory and
-//! beside bindfs, turn by turn in one run, so that the ratios mean something on a machine that others use, too.
+//! beside pass-through mounts, turn by turn in one run, so that the ratios mean something on a machine that others use, too.
 
 mod report;
 
@@ -12,16 +12,15 @@ use std::time::Duration;
 use clap::Parser;
 use forebay_bench::cases::{self, Case, Scale, cases};
 use forebay_bench::load::{Action, Work};
-use forebay_bench::systems::{self, Bare, Bindfs, Forebay, ForebayOptions, SlowHome, System};
-use report::{BurstResult, CaseResult, Report};
+use forebay_bench::systems::{self, Bare, Forebay, ForebayOptions, PASS_THROUGHS, PassThrough, SlowHome, SlowKind, System};
+use report::{BurstResult, CaseResult, FlowResult, Report};
 use serde::Deserialize;
 
 /// The slow home: slower than any disk, faster than patience.
-const SLOW_BYTES_PER_S: u64 = 50 << 20;
-const SLOW_LATENCY: Duration = Duration::from_millis(2);
+const SLOW: SlowKind = SlowKind { bytes_per_s: 50 << 20, latency: Duration::from_millis(2), is_duplex: false };
 
 #[derive(Parser)]
-#[command(about = "Measures Forebay beside a bare directory and bindfs")]
+#[command(about = "Measures Forebay beside a bare directory and pass-through mounts")]
 struct Arguments {
     /// Where to work: on the disk whose speed is of interest.
     #[arg(long, default_value = "bench/out")]
@@ -98,6 +97,9 @@ fn measure_in(folder: &Path, arguments: &Arguments, scale: Scale, program: &Path
     }
     if !arguments.no_burst {
         report.burst = Some(measure_burst(folder, scale, program)?);
+        for is_duplex in [false, true] {
+            report.flows.push(measure_flow(folder, scale, program, &SlowKind { is_duplex, ..SLOW })?);
+        }
     }
     Ok(report)
 }
@@ -144,20 +146,25 @@ fn measure_cases(
     let room = scale.large_total_bytes * 4;
     let options = ForebayOptions { program: program.into(), capacity_bytes: room, memory_bytes: room / 2, more: Vec::new() };
     let mut bare = Bare::new(folder)?;
-    let mut bindfs = Bindfs::new(folder)?;
+    let mut pass_throughs = Vec::new();
+    for (name, options) in PASS_THROUGHS {
+        pass_throughs.extend(PassThrough::new(folder, name, options)?);
+    }
     let mut forebay = Forebay::new(folder, &home, "forebay", options)?;
+    let mut systems: Vec<&mut dyn System> = vec![&mut bare];
+    systems.extend(pass_throughs.iter_mut().map(|system| system as &mut dyn System));
+    systems.push(&mut forebay);
     let mut results = Vec::new();
     for (number, case) in cases.iter().enumerate() {
         eprintln!("forebay-bench: {}/{} {}", number + 1, cases.len(), case.name());
-        let mut runs: [Vec<f64>; 3] = Default::default();
+        let mut runs: Vec<_> = systems.iter().map(|system| (system.name(), Vec::new())).collect();
         for run in 0..scale.runs {
-            let systems: [&mut dyn System; 3] = [&mut bare, &mut bindfs, &mut forebay];
-            for (system, runs) in systems.into_iter().zip(&mut runs) {
+            for (system, (_, runs)) in systems.iter_mut().zip(&mut runs) {
                 let directory = system.directory().join(format!("case-{number}-{run}"));
                 fs::create_dir(&directory)?;
                 systems::run(load(case, &directory)?.arg("--prepare"))?;
                 system.rest()?;
-                if case.reads() {
+                if case.cold {
                     *caches_dropped = Some(systems::drop_caches() && caches_dropped.unwrap_or(true));
                 }
                 runs.push(rate(case, &directory)?);
@@ -166,16 +173,15 @@ fn measure_cases(
                 system.rest()?;
             }
         }
-        let [bare_runs, bindfs_runs, forebay_runs] = runs;
-        results.push(CaseResult::new(case, [bare.name(), bindfs.name(), forebay.name()], [bare_runs, bindfs_runs, forebay_runs]));
+        results.push(CaseResult::new(case, runs));
     }
     Ok(results)
 }
 
 /// One burst of the buffer's size: straight to the slow home, to the bare disk, and to Forebay in front of the slow home.
 fn measure_burst(folder: &Path, scale: Scale, program: &Path) -> io::Result<BurstResult> {
-    let case = Case { action: Action::WriteSequential, processes: 1, block_bytes: 1 << 20, total_bytes: scale.burst_bytes, total_files: 0 };
-    let slow = SlowHome::new(folder, &beside("slowfs")?, SLOW_BYTES_PER_S, SLOW_LATENCY)?;
+    let case = large_write(scale.burst_bytes);
+    let slow = SlowHome::new(folder, &beside("slowfs")?, &SLOW)?;
     let bare = folder.join("burst-bare");
     fs::create_dir(&bare)?;
     let options = ForebayOptions {
@@ -202,5 +208,33 @@ fn measure_burst(folder: &Path, scale: Scale, program: &Path) -> io::Result<Burs
         }
     }
     drop(forebay);
-    Ok(BurstResult::new(scale.burst_bytes, SLOW_BYTES_PER_S, SLOW_LATENCY, runs, drain_seconds))
+    Ok(BurstResult::new(scale.burst_bytes, &SLOW, runs, drain_seconds))
+}
+
+/// One process writes one file in large blocks.
+fn large_write(total_bytes: u64) -> Case {
+    Case { action: Action::WriteSequential, processes: 1, block_bytes: 1 << 20, total_bytes, total_files: 0, cold: false }
+}
+
+/// Four times as much as the buffer holds: straight to the slow home, and through Forebay.
+fn measure_flow(folder: &Path, scale: Scale, program: &Path, kind: &SlowKind) -> io::Result<FlowResult> {
+    let capacity_bytes = scale.flow_capacity_bytes;
+    let case = large_write(capacity_bytes * 4);
+    let slow = SlowHome::new(folder, &beside("slowfs")?, kind)?;
+    let options = ForebayOptions { program: program.into(), capacity_bytes, memory_bytes: capacity_bytes / 4, more: Vec::new() };
+    let forebay = Forebay::new(folder, slow.directory(), "flow", options)?;
+    let mut runs: [Vec<f64>; 2] = Default::default();
+    for run in 0..scale.burst_runs {
+        eprintln!("forebay-bench: four times the capacity {}/{}", run + 1, scale.burst_runs);
+        for (place, runs) in [slow.directory(), forebay.directory()].into_iter().zip(&mut runs) {
+            let directory = place.join(format!("flow-{run}-{}", runs.len()));
+            fs::create_dir(&directory)?;
+            runs.push(rate(&case, &directory)?);
+            forebay.drain()?;
+            fs::remove_dir_all(&directory)?;
+            forebay.drain()?;
+        }
+    }
+    drop(forebay);
+    Ok(FlowResult::new(capacity_bytes, case.total_bytes, kind, runs))
 }

@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use forebay_bench::cases::Case;
 use forebay_bench::quantity::show_bytes;
 use forebay_bench::statistics::Spread;
-use forebay_bench::systems;
+use forebay_bench::systems::{self, SlowKind};
 use serde::Serialize;
 
 /// The runs of one system.
@@ -31,22 +30,19 @@ pub(crate) struct CaseResult {
     name: String,
     unit: &'static str,
     systems: BTreeMap<&'static str, Runs>,
-    /// Forebay's rate over the bare directory's, run by run.
-    ratio_to_bare: Spread,
-    /// Forebay's rate over that of bindfs, run by run.
-    ratio_to_bindfs: Spread,
+    /// Forebay's rate over that of each other system, run by run.
+    ratio_to: BTreeMap<&'static str, Spread>,
 }
 
 impl CaseResult {
-    /// `names` and `runs` in the order bare, bindfs, Forebay.
-    pub(crate) fn new(case: &Case, names: [&'static str; 3], runs: [Vec<f64>; 3]) -> CaseResult {
-        let [bare, bindfs, forebay] = &runs;
+    /// The runs of each system, Forebay's last.
+    pub(crate) fn new(case: &Case, mut runs: Vec<(&'static str, Vec<f64>)>) -> CaseResult {
+        let (name, forebay) = runs.pop().unwrap_or_default();
         CaseResult {
             name: case.name(),
             unit: if case.counts_bytes() { "MiB/s" } else { "operations/s" },
-            ratio_to_bare: Spread::of_ratios(forebay, bare),
-            ratio_to_bindfs: Spread::of_ratios(forebay, bindfs),
-            systems: names.into_iter().zip(runs.map(Runs::new)).collect(),
+            ratio_to: runs.iter().map(|(name, other)| (*name, Spread::of_ratios(&forebay, other))).collect(),
+            systems: runs.into_iter().chain([(name, forebay)]).map(|(name, runs)| (name, Runs::new(runs))).collect(),
         }
     }
 }
@@ -67,18 +63,59 @@ pub(crate) struct BurstResult {
 
 impl BurstResult {
     /// `runs` in the order bare, slow home, Forebay.
-    pub(crate) fn new(bytes: u64, home_bytes_per_s: u64, latency: Duration, runs: [Vec<f64>; 3], drain_seconds: Vec<f64>) -> BurstResult {
+    pub(crate) fn new(bytes: u64, home: &SlowKind, runs: [Vec<f64>; 3], drain_seconds: Vec<f64>) -> BurstResult {
         let [bare, slow, forebay] = &runs;
         BurstResult {
             burst_bytes: bytes,
-            home_bytes_per_s,
-            home_latency_us: latency.as_micros(),
+            home_bytes_per_s: home.bytes_per_s,
+            home_latency_us: home.latency.as_micros(),
             unit: "MiB/s",
             ratio_to_slow_home: Spread::of_ratios(forebay, slow),
             ratio_to_bare: Spread::of_ratios(forebay, bare),
             drain_seconds: Spread::of(&drain_seconds),
             systems: ["bare", "slow home", "forebay"].into_iter().zip(runs.map(Runs::new)).collect(),
         }
+    }
+}
+
+/// Data of four times the capacity, written through the buffer and straight to the slow home.
+#[derive(Serialize)]
+pub(crate) struct FlowResult {
+    data_bytes: u64,
+    capacity_bytes: u64,
+    home_bytes_per_s: u64,
+    home_latency_us: u128,
+    /// Reading at home takes nothing from the writing.
+    home_is_duplex: bool,
+    unit: &'static str,
+    systems: BTreeMap<&'static str, Runs>,
+    ratio_to_slow_home: Spread,
+}
+
+impl FlowResult {
+    /// `runs` in the order slow home, Forebay.
+    pub(crate) fn new(capacity_bytes: u64, data_bytes: u64, home: &SlowKind, runs: [Vec<f64>; 2]) -> FlowResult {
+        let [slow, forebay] = &runs;
+        FlowResult {
+            data_bytes,
+            capacity_bytes,
+            home_bytes_per_s: home.bytes_per_s,
+            home_latency_us: home.latency.as_micros(),
+            home_is_duplex: home.is_duplex,
+            unit: "MiB/s",
+            ratio_to_slow_home: Spread::of_ratios(forebay, slow),
+            systems: ["slow home", "forebay"].into_iter().zip(runs.map(Runs::new)).collect(),
+        }
+    }
+
+    fn lines(&self, text: &mut String) {
+        let (data, capacity, home) = (show_bytes(self.data_bytes), show_bytes(self.capacity_bytes), show_bytes(self.home_bytes_per_s));
+        let kind = if self.home_is_duplex { "each way" } else { "both ways together" };
+        let _ = writeln!(text, "\n{data} through a buffer of {capacity}; home: {home}/s {kind}, {} us a call", self.home_latency_us);
+        for (name, runs) in &self.systems {
+            let _ = writeln!(text, "  {name:<10} {:>24} MiB/s", rates(runs.spread));
+        }
+        let _ = writeln!(text, "  ratio to the slow home {}", ratios(self.ratio_to_slow_home));
     }
 }
 
@@ -94,6 +131,7 @@ pub(crate) struct Report {
     pub(crate) caches_dropped: Option<bool>,
     pub(crate) cases: Vec<CaseResult>,
     pub(crate) burst: Option<BurstResult>,
+    pub(crate) flows: Vec<FlowResult>,
     /// What the benchmark of the core printed.
     pub(crate) core: Option<String>,
 }
@@ -115,6 +153,7 @@ impl Report {
             caches_dropped: None,
             cases: Vec::new(),
             burst: None,
+            flows: Vec::new(),
             core: None,
         }
     }
@@ -132,17 +171,18 @@ impl Report {
         };
         if !self.cases.is_empty() {
             text += "median (min-max); ratio = forebay's rate over the other's in the same run\n\n";
-            let _ = writeln!(
-                text,
-                "{:<40} {:<7} {:>24} {:>24} {:>24} {:>20} {:>20}",
-                "case", "unit", "bare", "bindfs", "forebay", "ratio to bare", "ratio to bindfs"
-            );
-            for case in &self.cases {
+            for (number, case) in self.cases.iter().enumerate() {
+                if number == 0 {
+                    case.heading(&mut text);
+                }
                 case.line(&mut text);
             }
         }
         if let Some(burst) = &self.burst {
             burst.lines(&mut text);
+        }
+        for flow in &self.flows {
+            flow.lines(&mut text);
         }
         if let Some(core) = &self.core {
             let _ = write!(text, "\nThe core alone (cargo bench -p forebay-core --bench core -- --full):\n{core}");
@@ -160,19 +200,22 @@ fn ratios(spread: Spread) -> String {
 }
 
 impl CaseResult {
+    fn heading(&self, text: &mut String) {
+        let _ = write!(text, "{:<40} {:<7} {:>24}", "case", "unit", "forebay");
+        for name in self.ratio_to.keys() {
+            let _ = write!(text, " {:>20}", format!("ratio to {name}"));
+        }
+        text.push('\n');
+    }
+
     fn line(&self, text: &mut String) {
         let unit = if self.unit == "MiB/s" { "MiB/s" } else { "1/s" };
-        let shown = |name: &str| self.systems.get(name).map_or_else(String::new, |runs| rates(runs.spread));
-        let _ = writeln!(
-            text,
-            "{:<40} {unit:<7} {:>24} {:>24} {:>24} {:>20} {:>20}",
-            self.name,
-            shown("bare"),
-            shown("bindfs"),
-            shown("forebay"),
-            ratios(self.ratio_to_bare),
-            ratios(self.ratio_to_bindfs)
-        );
+        let forebay = self.systems.get("forebay").map_or_else(String::new, |runs| rates(runs.spread));
+        let _ = write!(text, "{:<40} {unit:<7} {forebay:>24}", self.name);
+        for ratio in self.ratio_to.values() {
+            let _ = write!(text, " {:>20}", ratios(*ratio));
+        }
+        text.push('\n');
     }
 }
 

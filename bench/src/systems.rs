@@ -1,4 +1,4 @@
-//! The systems under load, each a directory: the bare one, bindfs over one, Forebay in front of one.
+//! The systems under load, each a directory: the bare one, pass-through mounts over one, Forebay in front of one.
 
 use std::fs;
 use std::io;
@@ -97,29 +97,43 @@ impl System for Bare {
     }
 }
 
-/// A directory seen through bindfs: what any pass-through FUSE mount costs.
-pub struct Bindfs {
+/// The pass-through file systems that are measured where they are installed, with the options that they need beside a source and a mount.
+/// The kernel keeps what it has read of each, as it does of Forebay.
+pub const PASS_THROUGHS: [(&str, &[&str]); 2] =
+    [("bindfs", &["--multithreaded", "--no-allow-other"]), ("mergerfs", &["-o", "cache.files=auto-full,async_read=true"])];
+
+/// A directory seen through another FUSE mount: what passing through costs.
+pub struct PassThrough {
+    name: &'static str,
     mount: PathBuf,
 }
 
-impl Bindfs {
-    /// Mounts a new directory in `folder` through bindfs.
+impl PassThrough {
+    /// Mounts a new directory in `folder`; none if the program is not installed.
     ///
     /// # Errors
-    /// When bindfs cannot be run.
-    pub fn new(folder: &Path) -> io::Result<Bindfs> {
-        let (source, mount) = (folder.join("bindfs-source"), folder.join("bindfs-mount"));
+    /// When the program cannot be run.
+    pub fn new(folder: &Path, name: &'static str, options: &[&str]) -> io::Result<Option<PassThrough>> {
+        if run(Command::new(name).arg("--version")).is_err() {
+            eprintln!("forebay-bench: {name} is not installed and not measured");
+            return Ok(None);
+        }
+        let (source, mount) = (folder.join(format!("{name}-source")), folder.join(format!("{name}-mount")));
         fs::create_dir(&source)?;
         fs::create_dir(&mount)?;
-        run(Command::new("bindfs").args(["--multithreaded", "--no-allow-other"]).arg(&source).arg(&mount))?;
-        wait_until("bindfs", || is_mounted(&mount))?;
-        Ok(Bindfs { mount })
+        // They go on in the background and keep what they inherit: pipes would never end.
+        let status = Command::new(name).args(options).arg(&source).arg(&mount).stdin(Stdio::null()).stdout(Stdio::null()).status()?;
+        if !status.success() {
+            return Err(failed(name, status.to_string().as_bytes()));
+        }
+        wait_until(name, || is_mounted(&mount))?;
+        Ok(Some(PassThrough { name, mount }))
     }
 }
 
-impl System for Bindfs {
+impl System for PassThrough {
     fn name(&self) -> &'static str {
-        "bindfs"
+        self.name
     }
     fn directory(&self) -> &Path {
         &self.mount
@@ -130,7 +144,7 @@ impl System for Bindfs {
     }
 }
 
-impl Drop for Bindfs {
+impl Drop for PassThrough {
     fn drop(&mut self) {
         unmount(&self.mount);
     }
@@ -213,6 +227,17 @@ impl Drop for Forebay {
     }
 }
 
+/// What makes a slow home slow.
+#[derive(Clone, Copy, Debug)]
+pub struct SlowKind {
+    /// Bytes per second.
+    pub bytes_per_s: u64,
+    /// Added to each call.
+    pub latency: Duration,
+    /// Reads and writes have so many bytes each; else they share them.
+    pub is_duplex: bool,
+}
+
 /// The slow home that the benchmark brings: a directory behind capped bandwidth and latency.
 pub struct SlowHome {
     mount: PathBuf,
@@ -224,19 +249,17 @@ impl SlowHome {
     ///
     /// # Errors
     /// When it cannot be mounted.
-    pub fn new(folder: &Path, program: &Path, bandwidth_bytes_per_s: u64, latency: Duration) -> io::Result<SlowHome> {
+    pub fn new(folder: &Path, program: &Path, kind: &SlowKind) -> io::Result<SlowHome> {
         let (source, mount) = (folder.join("slow-source"), folder.join("slow-home"));
-        fs::create_dir(&source)?;
-        fs::create_dir(&mount)?;
-        let process = Command::new(program)
-            .arg(&source)
-            .arg(&mount)
-            .arg("--bandwidth")
-            .arg(bandwidth_bytes_per_s.to_string())
-            .arg("--latency")
-            .arg(format!("{}us", latency.as_micros()))
-            .stdin(Stdio::null())
-            .spawn()?;
+        fs::create_dir_all(&source)?;
+        fs::create_dir_all(&mount)?;
+        let mut command = Command::new(program);
+        command.arg(&source).arg(&mount).arg("--bandwidth").arg(kind.bytes_per_s.to_string());
+        command.arg("--latency").arg(format!("{}us", kind.latency.as_micros()));
+        if kind.is_duplex {
+            command.arg("--duplex");
+        }
+        let process = command.stdin(Stdio::null()).spawn()?;
         let home = SlowHome { mount, process };
         wait_until("slowfs", || is_mounted(&home.mount))?;
         Ok(home)

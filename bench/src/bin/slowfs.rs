@@ -19,9 +19,12 @@ struct Arguments {
     source: PathBuf,
     /// Where to mount it.
     mount: PathBuf,
-    /// Bytes per second, reads and writes together; without it there is no limit.
+    /// Bytes per second, reads and writes together (see --duplex); without it there is no limit.
     #[arg(long, value_parser = parse_bytes)]
     bandwidth: Option<u64>,
+    /// The bandwidth is one of reads and one of writes, as a network has it; else they share it, as a disk does.
+    #[arg(long)]
+    duplex: bool,
     /// Time added to every operation.
     #[arg(long, value_parser = parse_duration, default_value = "0ms")]
     latency: Duration,
@@ -38,7 +41,8 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let limits = Limits { bandwidth_bytes_per_s: arguments.bandwidth, latency: arguments.latency, faults: arguments.faults };
+    let Arguments { bandwidth: bandwidth_bytes_per_s, duplex: is_duplex, latency, faults, .. } = arguments;
+    let limits = Limits { bandwidth_bytes_per_s, is_duplex, latency, faults };
     let home = match LimitedHome::open(&arguments.source, limits) {
         Ok(home) => home,
         Err(error) => {

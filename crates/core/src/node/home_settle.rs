@@ -25,6 +25,8 @@ use crate::time::Time;
 const APPLIED_MAX: usize = 256;
 /// Applied bytes after which a sync is due even while more is in flight.
 const APPLIED_BYTES_MAX: u64 = 64 << 20;
+/// Or this part of what the buffer holds, if that is less.
+const APPLIED_PARTS: u64 = 8;
 /// A failed piece of work is tried again after this many times the retry delay, at most.
 const BACKOFF_MAX: u64 = 25;
 
@@ -409,7 +411,9 @@ impl Node {
     fn sync_home_if_due(&mut self) {
         let home = &self.home;
         let busy = home.transfers_in_flight + home.changes_in_flight > 0;
-        let enough = home.applied.len() >= APPLIED_MAX || home.applied_bytes >= APPLIED_BYTES_MAX;
+        // A part of the buffer at a time: while that is compared, writers fill the next.
+        let bytes_max = APPLIED_BYTES_MAX.min(self.io.live_bytes_max / APPLIED_PARTS);
+        let enough = home.applied.len() >= APPLIED_MAX || home.applied_bytes >= bytes_max;
         if home.syncing || home.applied.is_empty() || (busy && !enough) || self.rests(&Subject::Sync).is_some() {
             return;
         }

@@ -27,6 +27,8 @@ pub(super) struct TransferJob {
     lsn: Lsn,
     crc: u32,
     pins: Vec<SegmentId>,
+    /// [`Home::failed_syncs`](super::home_settle::Home) when it began.
+    failed_syncs: u64,
 }
 
 /// A change of a file's length at home.
@@ -223,7 +225,8 @@ impl Node {
         self.home.transfers_in_flight += 1;
         self.home.transfer_bytes_in_flight += range.end - range.start;
         let offset = range.start;
-        let job = TransferJob { ino, path: path.clone(), range, epoch, lsn, crc: 0, pins };
+        let failed_syncs = self.home.failed_syncs;
+        let job = TransferJob { ino, path: path.clone(), range, epoch, lsn, crc: 0, pins, failed_syncs };
         let token = self.expect(Pending::Transfer(job));
         self.emit(Effect::WriteHome { token, ino, path, offset, pieces });
     }
@@ -237,6 +240,7 @@ impl Node {
             self.try_leave(id);
         }
         match result {
+            Ok(_) if job.failed_syncs != self.home.failed_syncs => self.transfer_failed(job, DrainStep::Sync, Errno::EIO),
             Ok(Outcome::Checksums(sums)) if sums.len() == 1 => {
                 self.counters.home_writes += 1;
                 self.counters.home_written_bytes += job.range.end - job.range.start;

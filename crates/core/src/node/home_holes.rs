@@ -20,6 +20,8 @@ pub(super) struct PunchJob {
     pub path: HomePath,
     range: Range<u64>,
     epoch: u64,
+    /// [`Home::failed_syncs`](super::home_settle::Home) when it began.
+    failed_syncs: u64,
 }
 
 impl Node {
@@ -50,7 +52,8 @@ impl Node {
         self.home.enter(ino);
         self.home.changes_in_flight += 1;
         let (offset, len) = (wanted.start, wanted.end - wanted.start);
-        let token = self.expect(Pending::Punch(PunchJob { ino, path: path.clone(), range: wanted, epoch }));
+        let job = PunchJob { ino, path: path.clone(), range: wanted, epoch, failed_syncs: self.home.failed_syncs };
+        let token = self.expect(Pending::Punch(job));
         self.emit(Effect::ChangeHome { token, change: HomeChange::Punch { ino, path, offset, len } });
         self.start_punches(ino)
     }
@@ -58,8 +61,9 @@ impl Node {
     pub(super) fn punch_done(&mut self, job: PunchJob, result: Result<Outcome, Errno>) {
         self.home.leave(job.ino);
         self.home.changes_in_flight -= 1;
+        let result = if job.failed_syncs == self.home.failed_syncs { result.map(drop) } else { Err(Errno::EIO) };
         match result {
-            Ok(_) => self.applied(Applied::Punch(job)),
+            Ok(()) => self.applied(Applied::Punch(job)),
             Err(errno) => {
                 self.punch_failed(job, DrainStep::Write, errno);
                 self.stir_home();

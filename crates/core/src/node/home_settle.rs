@@ -80,6 +80,9 @@ pub(super) struct Home {
     applied: Vec<Applied>,
     applied_bytes: u64,
     syncing: bool,
+    /// Syncs that failed. One may have lost all bytes that home had taken and that no sync had covered: those that came in meanwhile, too,
+    /// and a later sync would not tell.
+    pub failed_syncs: u64,
     /// Files to look at, by the time when.
     queue: BTreeSet<(Time, Ino)>,
     queued: BTreeMap<Ino, Time>,
@@ -452,9 +455,12 @@ impl Node {
         self.home.syncing = false;
         if let Err(errno) = result {
             self.trouble(Subject::Sync, DrainStep::Sync, errno);
-            for item in applied {
+            self.home.failed_syncs += 1;
+            self.home.applied_bytes = 0;
+            let meanwhile = core::mem::take(&mut self.home.applied);
+            for item in applied.into_iter().chain(meanwhile) {
                 match item {
-                    // A failed sync may have lost the bytes at home: they are written again.
+                    // What is lost at home is written again.
                     Applied::Transfer(job) => self.transfer_failed(job, DrainStep::Sync, errno),
                     Applied::Punch(job) => self.punch_failed(job, DrainStep::Sync, errno),
                     other => self.home.applied.push(other),

@@ -9,7 +9,7 @@ use forebay_client::{CallPayload, Transport};
 use forebay_core::attr::{Attr, Kind};
 use forebay_core::errno::Errno;
 use forebay_core::id::{Ino, Name};
-use forebay_core::message::{DirEntry, Reply, Request};
+use forebay_core::message::{DirEntry, Reply, Request, SeekWhence};
 use parking_lot::Mutex;
 
 /// The directory's name.
@@ -98,7 +98,12 @@ impl<T: Transport> WithVirtualFiles<T> {
                 other => other,
             }),
             ReleaseDir { handle: HANDLE } => Some(Reply::Done),
-            SetAttr { ino, .. } | Write { ino, .. } | ReadLink { ino } if is_virtual(*ino) => error(Errno::EROFS),
+            SetAttr { ino, .. } | Write { ino, .. } | Allocate { ino, .. } if is_virtual(*ino) => error(Errno::EROFS),
+            SetXattr { ino, .. } | RemoveXattr { ino, .. } if is_virtual(*ino) => error(Errno::EROFS),
+            GetXattr { ino, .. } if is_virtual(*ino) => error(Errno::ENODATA),
+            ListXattr { ino } if is_virtual(*ino) => Some(Reply::XattrNames { names: Vec::new() }),
+            ReadLink { ino } if is_virtual(*ino) => error(Errno::EINVAL),
+            Seek { ino, offset, whence } if is_virtual(*ino) => Some(self.seek(*ino, *offset, *whence)),
             Create { parent, name, .. } | MakeNode { parent, name, .. } | MakeDir { parent, name, .. } | SymLink { parent, name, .. }
                 if is_directory(parent, name) =>
             {
@@ -173,6 +178,16 @@ impl<T: Transport> WithVirtualFiles<T> {
         Reply::Read { len: part.len() as u32 }
     }
 
+    /// All of it is data.
+    fn seek(&self, ino: Ino, offset: u64, whence: SeekWhence) -> Reply {
+        let size = self.attr(ino).size;
+        match whence {
+            _ if offset >= size => Reply::Error { errno: Errno::ENXIO },
+            SeekWhence::Data => Reply::Offset { offset },
+            SeekWhence::Hole => Reply::Offset { offset: size },
+        }
+    }
+
     fn entries(&self, from: u64, max: u32) -> Reply {
         let entry =
             |(at, file): (usize, &VirtualFile)| DirEntry { ino: number(at), kind: Kind::File, name: Name::new(file.name.as_bytes()) };
@@ -199,5 +214,47 @@ impl<T: Transport> Transport for WithVirtualFiles<T> {
             Some(reply) => reply,
             None => self.inner.call_telling(request, payload, waits),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_core::message::AllocateMode;
+    use forebay_core::xattr::SetMode;
+
+    /// A server that must not be asked.
+    struct Nobody;
+
+    impl Transport for Nobody {
+        fn call(&self, request: Request, _: CallPayload<'_>) -> Reply {
+            panic!("the server was asked for {request:?}")
+        }
+    }
+
+    #[test]
+    fn what_other_files_can_and_these_cannot_has_an_error_of_its_own() {
+        let file = VirtualFile { name: "stats", content: Arc::new(|| b"{}".to_vec()) };
+        let mount = WithVirtualFiles::new(Nobody, vec![file]);
+        let ask = |request| mount.call(request, CallPayload::None);
+        let Reply::Entry { ino, .. } = ask(Request::Lookup { parent: DIRECTORY, name: Name::new(b"stats") }) else { panic!("it is there") };
+        let name = Name::new(b"user.a");
+        for ino in [ino, DIRECTORY] {
+            let set = Request::SetXattr { ino, name: name.clone(), value: vec![1], mode: SetMode::Any };
+            let allocate = Request::Allocate { ino, offset: 0, len: 1, mode: AllocateMode::Punch, drops_set_id: false };
+            let refusals = [
+                (set, Errno::EROFS),
+                (Request::RemoveXattr { ino, name: name.clone() }, Errno::EROFS),
+                (Request::GetXattr { ino, name: name.clone() }, Errno::ENODATA),
+                (allocate, Errno::EROFS),
+                (Request::Seek { ino, offset: 2, whence: SeekWhence::Data }, Errno::ENXIO),
+            ];
+            for (request, errno) in refusals {
+                assert_eq!(ask(request.clone()), Reply::Error { errno }, "{request:?}");
+            }
+            assert_eq!(ask(Request::ListXattr { ino }), Reply::XattrNames { names: vec![] });
+        }
+        assert_eq!(ask(Request::Seek { ino, offset: 1, whence: SeekWhence::Data }), Reply::Offset { offset: 1 });
+        assert_eq!(ask(Request::Seek { ino, offset: 1, whence: SeekWhence::Hole }), Reply::Offset { offset: 2 });
     }
 }

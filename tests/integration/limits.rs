@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
-use forebay_tests::process::{DEADLINE, Process, eventually, machine_has, unmount};
+use forebay_tests::process::{DEADLINE, Process, eventually, machine_has, server_of, unmount};
 use forebay_tests::random::seeds;
 use forebay_tests::sandbox::{Sandbox, Size};
 use forebay_tests::staged::Staged;
@@ -17,13 +17,14 @@ const MEMORY_BYTES: u64 = 16 << 20;
 const BESIDE_BYTES: u64 = 64 << 20;
 const SIZE: Size = Size { capacity: "64MiB", memory: "16MiB", chunk: "64KiB" };
 
-/// The most memory that a process ever had, bytes.
-fn peak_bytes(pid: u32) -> u64 {
-    status_bytes(pid, "VmHWM:")
+/// The most memory that the process which serves ever had, bytes.
+fn peak_bytes(keeper: u32) -> u64 {
+    status_bytes(keeper, "VmHWM:")
 }
 
-/// A line of a process's status, bytes.
-fn status_bytes(pid: u32, name: &str) -> u64 {
+/// A line of the status of the process that serves, bytes.
+fn status_bytes(keeper: u32, name: &str) -> u64 {
+    let pid = server_of(keeper).unwrap_or(keeper);
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(name));
     line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0) * 1024

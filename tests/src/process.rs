@@ -210,6 +210,17 @@ pub fn exists(pid: u64) -> bool {
     stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next()).is_some_and(|state| state != "Z")
 }
 
+/// The process that serves for a `forebay run` or `forebay mount`, which keeps it.
+#[must_use]
+pub fn server_of(keeper: u32) -> Option<u32> {
+    let children = std::fs::read_to_string(format!("/proc/{keeper}/task/{keeper}/children")).unwrap_or_default();
+    let serves = |pid: &u32| {
+        let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        arguments.split(|byte| *byte == 0).nth(1) == Some(b"--kept")
+    };
+    children.split_whitespace().filter_map(|pid| pid.parse().ok()).find(serves)
+}
+
 fn read_lossy(path: &Path) -> String {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|mut file| file.read_to_end(&mut bytes));

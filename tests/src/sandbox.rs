@@ -201,10 +201,21 @@ impl Sandbox {
     /// What `forebay status` says of the instance at the mount, or null as long as it says nothing.
     #[must_use]
     pub fn status(&self) -> serde_json::Value {
+        self.instance()["status"].clone()
+    }
+
+    /// The process that serves, and the state of the instance, as `forebay status` says.
+    #[must_use]
+    pub fn server(&self) -> (Option<u64>, String) {
+        let instance = self.instance();
+        (instance["server_pid"].as_u64().filter(|_| instance["status"].is_object()), instance["state"].as_str().unwrap_or_default().into())
+    }
+
+    fn instance(&self) -> serde_json::Value {
         let mut status = self.forebay("status");
-        status.arg(self.mount()).arg("--json");
+        status.arg("--buffer").arg(self.buffer()).arg("--json");
         let told = Process::start(status, &self.outside(), "status").wait(DEADLINE).stdout;
-        serde_json::from_str::<serde_json::Value>(&told).map_or_else(|_| serde_json::Value::Null, |all| all[0]["status"].clone())
+        serde_json::from_str::<serde_json::Value>(&told).map_or_else(|_| serde_json::Value::Null, |all| all[0].clone())
     }
 
     /// Puts a slow file system in front of home, with such options of `slowfs` as `--bandwidth 20MiB --latency 1ms`; gives the directory

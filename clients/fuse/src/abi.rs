@@ -15,6 +15,9 @@ pub(crate) const WRITE_IN_BYTES: usize = 40;
 /// The smallest buffer that the kernel takes for a read of the device.
 pub(crate) const READ_BUFFER_BYTES_MIN: usize = 8192;
 
+/// `FUSE_UNIQUE_RESEND`: in the number of a request that the kernel sends again.
+pub(crate) const UNIQUE_RESEND: u64 = 1 << 63;
+
 /// `enum fuse_opcode`.
 pub(crate) mod opcode {
     pub(crate) const LOOKUP: u32 = 1;
@@ -72,6 +75,7 @@ pub(crate) mod init {
     pub(crate) const EXPLICIT_INVAL_DATA: u64 = 1 << 25;
     pub(crate) const HANDLE_KILLPRIV_V2: u64 = 1 << 28;
     pub(crate) const INIT_EXT: u64 = 1 << 30;
+    pub(crate) const HAS_RESEND: u64 = 1 << 39;
 }
 
 /// `fuse_setattr_in.valid`: which fields mean something.

@@ -7,6 +7,9 @@ use parking_lot::{Condvar, Mutex};
 const ALL_BYTES_MAX: usize = 36 << 20;
 /// However small they are.
 const COUNT_MAX: usize = 256;
+/// Bytes of a new buffer that take up memory at once.
+const TOUCHED_BYTES: usize = 64 << 10;
+const PAGE_BYTES: usize = 4096;
 /// Free buffers that are kept for the next use.
 const FREE_MAX: usize = 4;
 
@@ -46,7 +49,11 @@ impl Buffers {
             if state.all < self.count_max {
                 state.all += 1;
                 drop(state);
-                return Some(vec![0; self.bytes]);
+                let mut buffer = vec![0; self.bytes];
+                // The pages that most requests need are touched: if the process is killed while the kernel copies a request into a page that
+                // is not there yet, that request fails. All pages of all buffers would be too much memory.
+                buffer.iter_mut().take(TOUCHED_BYTES).step_by(PAGE_BYTES).for_each(|byte| *byte = 1);
+                return Some(buffer);
             }
             self.given.wait(&mut state);
         }

@@ -10,7 +10,8 @@ use rustix::fs::{OFlags, RenameFlags};
 use crate::abi::{self, OPEN_DIRECT_IO, OPEN_KEEP_CACHE, OPEN_NO_FLUSH, Put};
 use crate::answer::{put_attr_out, put_entry, put_no_entry, put_open, put_stat_fs};
 use crate::convert::{allocate_mode, attr_change, kind_of_mode, permissions, seek_whence, xattr_mode};
-use crate::held::Held;
+use crate::held::Giving;
+use crate::inherited::GivenBack;
 use crate::listing::{self, Listing};
 use crate::negotiate::Agreed;
 use crate::operation::{Header, Operation};
@@ -35,7 +36,7 @@ pub(crate) struct Exchange<'a, T: Transport> {
     pub(crate) client: Client<T>,
     pub(crate) agreed: &'a Agreed,
     /// Used if the kernel opens unasked; else nothing is in it.
-    pub(crate) held: Option<&'a Held>,
+    pub(crate) held: Option<&'a Giving<'a>>,
     pub(crate) header: &'a Header,
     /// The answer's body is put at the end.
     pub(crate) out: &'a mut Vec<u8>,
@@ -157,8 +158,8 @@ impl<T: Transport> Exchange<'_, T> {
     /// An entry that the server has opened already.
     fn created(&mut self, result: Result<(Ino, Attr), Errno>) -> Result<Outcome, Errno> {
         let (ino, attr) = result?;
-        if let Some(held) = self.held {
-            held.add(ino, || Ok(()))?;
+        if let Some(held) = self.held.filter(|held| !held.inherits(ino)) {
+            held.held.add(ino, || Ok(()))?;
         }
         put_entry(self.out, ino, &attr);
         Ok(Outcome::Body)
@@ -172,8 +173,21 @@ impl<T: Transport> Exchange<'_, T> {
     fn forget(&self, items: impl Iterator<Item = (u64, u64)>) -> Outcome {
         for (ino, count) in items.map(|(ino, count)| (Ino(ino), count)) {
             // There is no reply in which an error could be told, and none that could matter.
+            if let Some(inherited) = self.held.and_then(|held| held.inherited()) {
+                match inherited.give_back(ino) {
+                    GivenBack::NotInherited => {}
+                    GivenBack::StillHeld => continue,
+                    GivenBack::All { count, is_file } => {
+                        if is_file {
+                            let _ = self.client.release(ino);
+                        }
+                        let _ = self.client.forget(ino, count);
+                        continue;
+                    }
+                }
+            }
             if let Some(held) = self.held {
-                held.give_back(ino, count, || {
+                held.held.give_back(ino, count, || {
                     let _ = self.client.release(ino);
                 });
             }
@@ -198,7 +212,9 @@ impl<T: Transport> Exchange<'_, T> {
 
     fn write(&mut self, ino: Ino, offset: u64, write_flags: u32, flags: u32, data: &[u8]) -> Result<Outcome, Errno> {
         // Pages that the kernel has kept belong where they are, whatever the file that happens to carry them was opened for.
-        let append = has(flags, OFlags::APPEND) && write_flags & abi::WRITE_OF_CACHE == 0;
+        // One that is sent again belongs there too: the kernel, which lets nobody else write meanwhile, has said where.
+        let again = self.header.unique & abi::UNIQUE_RESEND != 0;
+        let append = has(flags, OFlags::APPEND) && write_flags & abi::WRITE_OF_CACHE == 0 && !again;
         let written = self.client.write(ino, offset, data, append, write_flags & abi::WRITE_KILL_SUIDGID != 0)?;
         self.mode_is_stale |= written.dropped_set_id;
         // O_SYNC contains O_DSYNC.
@@ -213,9 +229,12 @@ impl<T: Transport> Exchange<'_, T> {
 }
 
 /// Opens a file for the kernel, which has got a reference to it; if that fails there is no reference.
-pub(crate) fn hold<T: Transport>(client: &Client<T>, held: Option<&Held>, ino: Ino, attr: &Attr) -> Result<(), Errno> {
+pub(crate) fn hold<T: Transport>(client: &Client<T>, held: Option<&Giving<'_>>, ino: Ino, attr: &Attr) -> Result<(), Errno> {
+    if held.is_some_and(|held| held.inherits(ino)) {
+        return Ok(());
+    }
     let Some(held) = held.filter(|_| attr.kind == Kind::File) else { return Ok(()) };
-    held.add(ino, || client.open(ino)).map_err(|errno| {
+    held.held.add(ino, || client.open(ino)).map_err(|errno| {
         // It was removed meanwhile, say.
         let _ = client.forget(ino, 1);
         if errno == Errno::ESTALE { Errno::ENOENT } else { errno }

@@ -3,6 +3,7 @@
 //! The kernel knows best who has a file open, and needs not tell: a file that is open it does not forget. So opening and closing cost no
 //! requests at all, and a file that was removed stays whole for those who have it open, because the server has it open for the kernel.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
@@ -10,13 +11,21 @@ use forebay_core::errno::Errno;
 use forebay_core::id::Ino;
 use parking_lot::Mutex;
 
+use crate::inherited::Inherited;
+
 /// Counts the references that the kernel has to files.
 #[derive(Default)]
 pub(crate) struct Held {
     files: Mutex<HashMap<Ino, u64>>,
+    inherited: Option<Inherited>,
 }
 
 impl Held {
+    /// With what the kernel has from a process of before.
+    pub(crate) fn inheriting(inherited: Inherited) -> Held {
+        Held { files: Mutex::default(), inherited: Some(inherited) }
+    }
+
     /// The kernel gets one more reference; the first one needs `open`. An error of `open` leaves everything as it was.
     pub(crate) fn add(&self, ino: Ino, open: impl FnOnce() -> Result<(), Errno>) -> Result<(), Errno> {
         // Under the lock, so that it does not overtake the closing of the reference before. The server has it in memory and answers at
@@ -43,6 +52,42 @@ impl Held {
             if files.capacity() > 4 * files.len() + (1 << 16) {
                 files.shrink_to_fit();
             }
+        }
+    }
+}
+
+/// What one request gives the kernel.
+pub(crate) struct Giving<'a> {
+    pub(crate) held: &'a Held,
+    /// References on inodes that the kernel has from before.
+    again: RefCell<Vec<Ino>>,
+}
+
+impl Giving<'_> {
+    pub(crate) fn of(held: &Held) -> Giving<'_> {
+        Giving { held, again: RefCell::default() }
+    }
+
+    /// What the kernel has from a process of before.
+    pub(crate) fn inherited(&self) -> Option<&Inherited> {
+        self.held.inherited.as_ref()
+    }
+
+    /// The kernel gets one more reference; if it has the inode from before, that is counted here, and the server has it open already.
+    pub(crate) fn inherits(&self, ino: Ino) -> bool {
+        let inherits = self.inherited().is_some_and(|inherited| inherited.add(ino));
+        if inherits {
+            self.again.borrow_mut().push(ino);
+        }
+        inherits
+    }
+}
+
+impl Drop for Giving<'_> {
+    /// The request is answered.
+    fn drop(&mut self) {
+        for ino in self.again.take() {
+            self.held.inherited.iter().for_each(|inherited| inherited.told(ino));
         }
     }
 }

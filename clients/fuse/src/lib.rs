@@ -11,6 +11,7 @@ mod convert;
 mod device;
 mod filesystem;
 mod held;
+mod inherited;
 mod listing;
 mod mountinfo;
 mod negotiate;
@@ -32,6 +33,9 @@ use forebay_client::{Client, Transport};
 use parking_lot::{Condvar, Mutex};
 use rustix::io::Errno;
 
+use crate::held::Held;
+pub use crate::inherited::Inheritance;
+pub use crate::negotiate::Agreed;
 use crate::negotiate::Wishes;
 pub use crate::notify::Notifier;
 pub use crate::prune::Pruner;
@@ -127,6 +131,7 @@ pub struct Mounted {
     device: Option<String>,
     session: Arc<SessionEnd>,
     connection: Weak<OwnedFd>,
+    agreed: Option<Agreed>,
     /// It was unmounted, or that was tried; the end of this value need not try again.
     left: bool,
 }
@@ -161,18 +166,57 @@ pub fn mount<T: Transport + 'static>(client: Client<T>, options: MountOptions) -
     let device = device::open_mounted(&mountpoint, &options)?;
     let number = mountinfo::topmost(&mountpoint).map(|entry| entry.device);
     // Made now, so that what fails from here on unmounts.
-    let mut mounted =
-        Mounted { mountpoint: mountpoint.clone(), device: number, session: Arc::default(), connection: Weak::new(), left: false };
+    let mut mounted = Mounted {
+        mountpoint: mountpoint.clone(),
+        device: number,
+        session: Arc::default(),
+        connection: Weak::new(),
+        agreed: None,
+        left: false,
+    };
     let wishes = Wishes { kernel_write_back: options.kernel_write_back, write_bytes_max: options.write_bytes_max };
     let end = mounted.session.clone();
     let transport = WithVirtualFiles::new(client.into_transport(), options.virtual_files);
     let started = negotiate::handshake(&device, &wishes)
-        .and_then(|agreed| session::start(device, transport, agreed, options.threads, end))
+        .and_then(|agreed| {
+            mounted.agreed = Some(agreed);
+            session::start(Arc::new(device), transport, agreed, Held::default(), options.threads, end)
+        })
         .map_err(|error| {
             mounted.session.set();
             let _ = unmount::detach(&mountpoint);
             refused(error)
         })?;
+    mounted.connection = Arc::downgrade(&started);
+    Ok(mounted)
+}
+
+/// Goes on with a mount of which another process has died: serves what `client` reaches over the connection that it has left, and has the
+/// kernel send again what was not answered. `inheritance` says what the kernel knows.
+///
+/// # Errors
+/// When no threads can be made.
+pub fn take_over<T: Transport + 'static>(
+    client: Client<T>,
+    inheritance: Inheritance,
+    agreed: Agreed,
+    options: MountOptions,
+) -> io::Result<Mounted> {
+    let mountpoint = options.mountpoint;
+    let mut mounted = Mounted {
+        device: mountinfo::topmost(&mountpoint).filter(|entry| entry.kind == "fuse.forebay").map(|entry| entry.device),
+        mountpoint,
+        session: Arc::default(),
+        connection: Weak::new(),
+        agreed: Some(agreed),
+        left: false,
+    };
+    let (device, inherited) = inheritance.into_parts();
+    // Before anybody reads: what is read is under way, and would be sent again too. Without a mount there is nothing to send.
+    let _ = answer::notify(&device, notify::RESEND, &[]);
+    let transport = WithVirtualFiles::new(client.into_transport(), options.virtual_files);
+    let held = Held::inheriting(inherited);
+    let started = session::start(device, transport, agreed, held, options.threads, mounted.session.clone())?;
     mounted.connection = Arc::downgrade(&started);
     Ok(mounted)
 }
@@ -197,6 +241,12 @@ impl Mounted {
     /// Waits until the mount has ended, by whomever, for at most `patience`; tells whether it has.
     pub fn wait_ended(&self, patience: Duration) -> bool {
         self.session.wait(patience)
+    }
+
+    /// The connection to the kernel and what was agreed on it, for [`take_over`]; none if the mount has ended.
+    pub fn connection(&self) -> Option<(OwnedFd, Agreed)> {
+        let device = self.connection.upgrade()?.try_clone().ok()?;
+        Some((device, self.agreed?))
     }
 
     /// Tells the kernel what it must not keep.

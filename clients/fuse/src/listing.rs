@@ -10,7 +10,7 @@ use crate::abi::{OUT_HEADER_BYTES, Put};
 use crate::answer::{ENTRY_BYTES, put_entry, put_no_entry};
 use crate::convert::entry_type;
 use crate::filesystem::hold;
-use crate::held::Held;
+use crate::held::Giving;
 
 /// Directory entries asked for at a time; the kernel's buffer of a page holds about as many.
 const ENTRIES_MAX: u32 = 128;
@@ -24,7 +24,7 @@ const DIRENT_BYTES: usize = 24;
 pub(crate) struct Listing {
     pub(crate) directory: Ino,
     pub(crate) handle: u64,
-    /// 0 and 1 are `.` and `..`, the others the server's entries.
+    /// 0 and 1 are `.` and `..`, behind these are the server's entries: each offset is the cookie of the one before.
     pub(crate) offset: u64,
     /// Bytes that the kernel has room for.
     pub(crate) room_bytes: u32,
@@ -33,7 +33,7 @@ pub(crate) struct Listing {
 }
 
 /// Fills a body from the offset on, as far as it goes.
-pub(crate) fn fill<T: Transport>(client: &Client<T>, held: Option<&Held>, listing: &Listing, out: &mut Vec<u8>) -> Result<(), Errno> {
+pub(crate) fn fill<T: Transport>(client: &Client<T>, held: Option<&Giving<'_>>, listing: &Listing, out: &mut Vec<u8>) -> Result<(), Errno> {
     for (at, name) in [".", ".."].into_iter().enumerate().skip(usize::try_from(listing.offset).unwrap_or(2)) {
         // The kernel takes the numbers of these two from its own tree, and no attributes.
         if !listing.fits(out, name.as_bytes()) {
@@ -44,13 +44,13 @@ pub(crate) fn fill<T: Transport>(client: &Client<T>, held: Option<&Held>, listin
         }
         put_dirent(out, listing.directory, at as u64 + 1, Kind::Directory, name.as_bytes());
     }
-    let mut from = listing.offset.saturating_sub(2);
+    let mut from = if listing.offset <= 2 { 0 } else { listing.offset };
     loop {
         let is_last = if listing.plus {
             let mut entries = client.read_dir_plus(listing.handle, from, ENTRIES_PLUS_MAX)?.into_iter();
             let is_last = (entries.len() as u32) < ENTRIES_PLUS_MAX;
             while let Some((entry, attr)) = entries.next() {
-                from += 1;
+                from = entry.cookie();
                 if !listing.fits(out, entry.name.as_bytes()) {
                     give_back(client, [(entry, attr)].into_iter().chain(entries));
                     return Ok(());
@@ -60,17 +60,17 @@ pub(crate) fn fill<T: Transport>(client: &Client<T>, held: Option<&Held>, listin
                     // A mere name, as in the short form: it is gone, or home was not yet asked.
                     None => out.resize(out.len() + ENTRY_BYTES, 0),
                 }
-                put_dirent(out, entry.ino, from + 2, entry.kind, entry.name.as_bytes());
+                put_dirent(out, entry.ino, from, entry.kind, entry.name.as_bytes());
             }
             is_last
         } else {
             let entries = client.read_dir(listing.handle, from, ENTRIES_MAX)?;
             for entry in &entries {
-                from += 1;
+                from = entry.cookie();
                 if !listing.fits(out, entry.name.as_bytes()) {
                     return Ok(());
                 }
-                put_dirent(out, entry.ino, from + 2, entry.kind, entry.name.as_bytes());
+                put_dirent(out, entry.ino, from, entry.kind, entry.name.as_bytes());
             }
             (entries.len() as u32) < ENTRIES_MAX
         };

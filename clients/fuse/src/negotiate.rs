@@ -35,15 +35,17 @@ pub(crate) struct Wishes {
 
 /// What was agreed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Agreed {
+pub struct Agreed {
     /// The longest write, and read, of one request.
-    pub(crate) transfer_bytes_max: u32,
+    pub transfer_bytes_max: u32,
     /// The kernel itself asks for a sync after a write to a file that was opened with `O_SYNC` or `O_DSYNC`.
-    pub(crate) kernel_syncs: bool,
+    pub kernel_syncs: bool,
     /// The kernel keeps written bytes back.
-    pub(crate) kernel_write_back: bool,
+    pub kernel_write_back: bool,
     /// The kernel opens and closes files by itself, once it was told that there is no such request.
-    pub(crate) opens_unasked: bool,
+    pub opens_unasked: bool,
+    /// The kernel can send again what was not answered.
+    pub resends: bool,
 }
 
 impl Agreed {
@@ -128,7 +130,8 @@ fn agree(major: u32, minor: u32, max_readahead: u32, offered: u64, wishes: &Wish
         | init::EXPLICIT_INVAL_DATA
         | init::ABORT_ERROR
         | init::HANDLE_KILLPRIV_V2
-        | init::INIT_EXT;
+        | init::INIT_EXT
+        | init::HAS_RESEND;
     if wishes.kernel_write_back {
         wanted |= init::WRITEBACK_CACHE;
     }
@@ -154,6 +157,7 @@ fn agree(major: u32, minor: u32, max_readahead: u32, offered: u64, wishes: &Wish
         kernel_syncs: minor >= MINOR_SYNCS,
         kernel_write_back: flags & init::WRITEBACK_CACHE != 0,
         opens_unasked: offered & init::NO_OPEN_SUPPORT != 0,
+        resends: offered & init::HAS_RESEND != 0,
     };
     Ok((agreed, body))
 }
@@ -168,7 +172,9 @@ mod tests {
     #[test]
     fn only_what_is_offered_is_taken() {
         let (agreed, body) = agree(7, 45, 128 << 10, init::MAX_PAGES | init::WRITEBACK_CACHE, &WISHES).unwrap();
-        assert_eq!(agreed, Agreed { transfer_bytes_max: 256 << 10, kernel_syncs: true, kernel_write_back: false, opens_unasked: false });
+        let expected =
+            Agreed { transfer_bytes_max: 256 << 10, kernel_syncs: true, kernel_write_back: false, opens_unasked: false, resends: false };
+        assert_eq!(agreed, expected);
         assert!(agreed.request_bytes_max() >= (256 << 10) + IN_HEADER_BYTES + WRITE_IN_BYTES);
         let mut reader = Reader::new(&body);
         let fields: Vec<u32> = std::iter::from_fn(|| reader.u32()).collect();

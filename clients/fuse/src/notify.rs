@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Weak;
 
 use forebay_core::id::Ino;
+use rustix::io::Errno;
 
 use crate::abi::Put;
 use crate::answer;
@@ -12,6 +13,23 @@ use crate::answer;
 const INVAL_INODE: i32 = 2;
 /// `FUSE_NOTIFY_INVAL_ENTRY`.
 const INVAL_ENTRY: i32 = 3;
+
+/// `FUSE_NOTIFY_RESEND`.
+pub(crate) const RESEND: i32 = 7;
+
+/// Whether the kernel knows an inode. It forgets the inode's attributes.
+pub(crate) fn is_known(device: &OwnedFd, ino: Ino) -> bool {
+    !matches!(answer::notify(device, INVAL_INODE, &inode_body(ino, false)), Err(Errno::NOENT | Errno::NODEV))
+}
+
+fn inode_body(ino: Ino, bytes: bool) -> Vec<u8> {
+    let mut body = Vec::new();
+    body.put_u64(ino.0);
+    // A negative offset means the attributes alone, length 0 to the end.
+    body.put_u64(if bytes { 0 } else { -1i64 as u64 });
+    body.put_u64(0);
+    body
+}
 
 /// Tells the kernel what it must not keep any longer. Does nothing once the mount has ended.
 #[derive(Clone, Debug)]
@@ -24,12 +42,7 @@ impl Notifier {
     ///
     /// With `bytes` it waits for requests about these pages: never call it so from a thread that serves the mount.
     pub fn forget_inode(&self, ino: Ino, bytes: bool) {
-        let mut body = Vec::new();
-        body.put_u64(ino.0);
-        // A negative offset means the attributes alone, length 0 to the end.
-        body.put_u64(if bytes { 0 } else { -1i64 as u64 });
-        body.put_u64(0);
-        self.tell(INVAL_INODE, &body);
+        self.tell(INVAL_INODE, &inode_body(ino, bytes));
     }
 
     /// The kernel forgets what it knows of a name; unless it is in use, also its inode.

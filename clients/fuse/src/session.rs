@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::thread;
 
 use forebay_client::{CallPayload, Client, Transport};
+use forebay_core::effect::Once;
 use forebay_core::errno::Errno;
 use forebay_core::id::Ino;
 use forebay_core::message::{Reply, Request};
@@ -19,10 +20,11 @@ use parking_lot::{Condvar, Mutex};
 use rustix::io::Errno as OsErrno;
 
 use crate::SessionEnd;
+use crate::abi::UNIQUE_RESEND;
 use crate::answer::{self, Answer};
 use crate::buffers::Buffers;
 use crate::filesystem::{Exchange, Outcome};
-use crate::held::Held;
+use crate::held::{Giving, Held};
 use crate::negotiate::Agreed;
 use crate::notify::Notifier;
 use crate::operation::{self, Operation};
@@ -66,6 +68,10 @@ struct Crew {
     /// Of these, those that were called.
     called: usize,
     ended: bool,
+    /// Lanes that no thread has.
+    lanes_free: Vec<u32>,
+    /// Lanes in all.
+    lanes: u32,
 }
 
 /// How a thread's part in one request goes on.
@@ -79,6 +85,8 @@ enum Step {
 struct Watched<'a, T: Transport> {
     session: &'a Arc<Session<T>>,
     turn: &'a Turn,
+    /// The number of the kernel's request.
+    unique: u64,
 }
 
 /// What a thread may give away while its request waits.
@@ -87,6 +95,8 @@ struct Turn(Mutex<TurnState>);
 
 #[derive(Default)]
 struct TurnState {
+    /// What tells the requests of this thread, which come one after the other, from those of others.
+    lane: u32,
     /// It waits or has waited, and is not counted as working.
     stepped_out: bool,
     /// The large buffer, if this request does not need it.
@@ -95,24 +105,26 @@ struct TurnState {
 
 impl<T: Transport + 'static> Transport for Watched<'_, T> {
     fn call(&self, request: Request, payload: CallPayload<'_>) -> Reply {
-        self.session.transport.call_telling(request, payload, &|| self.session.step_out(self.turn))
+        let lane = self.turn.0.lock().lane;
+        let once = Once { lane, request: self.unique & !UNIQUE_RESEND, again: self.unique & UNIQUE_RESEND != 0 };
+        self.session.transport.call_telling(request, payload, Some(once), &|| self.session.step_out(self.turn))
     }
 }
 
 /// Starts the threads.
 pub(crate) fn start<T: Transport + 'static>(
-    device: OwnedFd,
+    device: Arc<OwnedFd>,
     transport: T,
     agreed: Agreed,
+    held: Held,
     steady: usize,
     end: Arc<SessionEnd>,
 ) -> std::io::Result<Arc<OwnedFd>> {
-    let device = Arc::new(device);
     let session = Arc::new(Session {
         device: device.clone(),
         transport,
         agreed,
-        held: Held::default(),
+        held,
         steady: steady.clamp(1, THREADS_MAX),
         buffers: Buffers::new(agreed.request_bytes_max()),
         crew: Mutex::default(),
@@ -160,6 +172,8 @@ impl<T: Transport + 'static> Session<T> {
         let mut small = Vec::new();
         let mut data = Vec::new();
         let turn = Turn::default();
+        let lane = self.take_lane();
+        turn.0.lock().lane = lane;
         while let Some(large) = self.take_large(&turn) {
             match self.take_turn(large, &mut small, &mut data, &mut answer, &turn) {
                 Step::Next if self.step_in(&turn) => {}
@@ -169,6 +183,15 @@ impl<T: Transport + 'static> Session<T> {
         if let Some(buffer) = turn.0.lock().spare.take() {
             self.buffers.give(buffer);
         }
+        self.crew.lock().lanes_free.push(lane);
+    }
+
+    fn take_lane(&self) -> u32 {
+        let mut crew = self.crew.lock();
+        crew.lanes_free.pop().unwrap_or_else(|| {
+            crew.lanes += 1;
+            crew.lanes - 1
+        })
     }
 
     fn take_large(&self, turn: &Turn) -> Option<Vec<u8>> {
@@ -236,9 +259,11 @@ impl<T: Transport + 'static> Session<T> {
     }
 
     fn serve(self: &Arc<Self>, header: &operation::Header, operation: Operation<'_>, data: &mut Vec<u8>, answer: &mut Answer, turn: &Turn) {
-        let client = Client::new(Watched { session: self, turn });
+        let client = Client::new(Watched { session: self, turn, unique: header.unique });
         let out = answer.begin();
-        let held = self.agreed.opens_unasked.then_some(&self.held);
+        // Until the answer has been sent.
+        let giving = Giving::of(&self.held);
+        let held = self.agreed.opens_unasked.then_some(&giving);
         let mut exchange = Exchange { client, agreed: &self.agreed, held, header, out, data, mode_is_stale: false };
         let outcome = catch_unwind(AssertUnwindSafe(|| exchange.serve(operation))).unwrap_or_else(|_| {
             log::problem(&format!("request {} of the kernel met a bug; it gets EIO, please report the message above", header.opcode));

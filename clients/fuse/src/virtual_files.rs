@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use forebay_client::{CallPayload, Transport};
 use forebay_core::attr::{Attr, Kind};
+use forebay_core::effect::Once;
 use forebay_core::errno::Errno;
 use forebay_core::id::{Ino, Name};
 use forebay_core::message::{DirEntry, Reply, Request, SeekWhence};
@@ -191,8 +192,9 @@ impl<T: Transport> WithVirtualFiles<T> {
     fn entries(&self, from: u64, max: u32) -> Reply {
         let entry =
             |(at, file): (usize, &VirtualFile)| DirEntry { ino: number(at), kind: Kind::File, name: Name::new(file.name.as_bytes()) };
-        let all = self.files.iter().enumerate().map(entry);
-        Reply::Entries { entries: all.skip(usize::try_from(from).unwrap_or(usize::MAX)).take(max as usize).collect() }
+        let mut all: Vec<DirEntry> = self.files.iter().enumerate().map(entry).collect();
+        all.sort_by_key(DirEntry::cookie);
+        Reply::Entries { entries: all.into_iter().filter(|entry| entry.cookie() > from).take(max as usize).collect() }
     }
 }
 
@@ -209,10 +211,16 @@ impl<T: Transport> Transport for WithVirtualFiles<T> {
         }
     }
 
-    fn call_telling(&self, request: Request, mut payload: CallPayload<'_>, waits: &(dyn Fn() + std::marker::Sync)) -> Reply {
+    fn call_telling(
+        &self,
+        request: Request,
+        mut payload: CallPayload<'_>,
+        once: Option<Once>,
+        waits: &(dyn Fn() + std::marker::Sync),
+    ) -> Reply {
         match self.answer(&request, &mut payload) {
             Some(reply) => reply,
-            None => self.inner.call_telling(request, payload, waits),
+            None => self.inner.call_telling(request, payload, once, waits),
         }
     }
 }

@@ -20,6 +20,9 @@ pub(crate) struct Cli {
     /// Say more.
     #[arg(short, long, global = true, conflicts_with = "quiet")]
     pub(crate) verbose: bool,
+    /// This process serves for another one, which keeps it.
+    #[arg(long, hide = true)]
+    pub(crate) kept: bool,
     /// Say only what went wrong.
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,

@@ -2,21 +2,26 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, ExitStatus};
-use std::sync::mpsc::Sender;
+use std::process::Command;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Exit};
-use crate::signals::Event;
 
-/// A running command.
+/// A running command. Its number stays taken until this is dropped and this process has ended, so that no signal can hit a stranger.
 #[derive(Debug)]
 pub(crate) struct Child {
-    process: std::process::Child,
-    pid: Pid,
+    _process: std::process::Child,
+    pub(crate) target: Target,
+}
+
+/// What signals for the command are sent to.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub(crate) struct Target {
+    pid: i32,
     /// The command leads a process group of its own.
     own_group: bool,
 }
@@ -45,9 +50,8 @@ fn refusal(name: &OsString, error: &io::Error) -> Error {
 }
 
 impl Child {
-    /// Starts `command` in the directory `stand`, which is looked up anew: what is mounted over it now is where the command stands. Its end is
-    /// told to `events`.
-    pub(crate) fn start(command: &[OsString], mount: &Path, stand: &Path, events: Sender<Event>) -> Result<Child, Error> {
+    /// Starts `command` in the directory `stand`, which is looked up anew: what is mounted over it now is where the command stands.
+    pub(crate) fn start(command: &[OsString], mount: &Path, stand: &Path) -> Result<Child, Error> {
         let (name, arguments) =
             command.split_first().ok_or_else(|| Error::Coded { message: "no command is given".into(), exit: Exit::Usage })?;
         let own_group = !has_terminal();
@@ -57,21 +61,28 @@ impl Child {
             builder.process_group(0);
         }
         let process = builder.spawn().map_err(|error| refusal(name, &error))?;
-        let pid = Pid::from_child(&process);
-        std::thread::Builder::new()
-            .name("wait".into())
-            .spawn(move || {
-                // Not reaped here: while its number is taken, a signal cannot hit a stranger.
-                while let Err(rustix::io::Errno::INTR) =
-                    rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
-                {}
-                // The main thread is gone only if the process is about to end.
-                let _ = events.send(Event::ChildEnded);
-            })
-            .map_err(Error::io("start a thread"))?;
-        Ok(Child { process, pid, own_group })
+        let target = Target { pid: Pid::from_child(&process).as_raw_nonzero().get(), own_group };
+        Ok(Child { _process: process, target })
     }
 
+    /// Waits for its end; gives the status as a shell would show it.
+    pub(crate) fn wait(&self) -> u8 {
+        let Some(pid) = Pid::from_raw(self.target.pid) else { return Exit::Internal as u8 };
+        loop {
+            // Not reaped: while its number is taken, a signal cannot hit a stranger.
+            match rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
+                Err(rustix::io::Errno::INTR) => {}
+                Ok(Some(status)) => {
+                    let signal = status.terminating_signal().map(|signal| 128u8.saturating_add(signal as u8));
+                    return status.exit_status().map(|code| code as u8).or(signal).unwrap_or(Exit::Internal as u8);
+                }
+                Ok(None) | Err(_) => return Exit::Internal as u8,
+            }
+        }
+    }
+}
+
+impl Target {
     /// Hands on a signal that asks to end.
     pub(crate) fn forward(&self, signal: i32) {
         use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT};
@@ -95,19 +106,15 @@ impl Child {
     }
 
     fn send(&self, signal: Signal) {
+        let Some(pid) = Pid::from_raw(self.pid) else { return };
         // A process that has ended meanwhile needs no signal.
         if self.own_group {
-            let _ = rustix::process::kill_process_group(self.pid, signal);
+            let _ = rustix::process::kill_process_group(pid, signal);
             return;
         }
-        for pid in descendants(self.pid) {
+        for pid in descendants(pid) {
             let _ = rustix::process::kill_process(pid, signal);
         }
-    }
-
-    /// Its status, once [`Event::ChildEnded`] has come.
-    pub(crate) fn reap(mut self) -> Result<ExitStatus, Error> {
-        self.process.wait().map_err(Error::io("wait for the command"))
     }
 }
 
@@ -130,50 +137,37 @@ fn descendants(root: Pid) -> Vec<Pid> {
     found
 }
 
-/// The exit status that a shell would show for `status`.
-pub(crate) fn code(status: ExitStatus) -> u8 {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => code as u8,
-        (None, signal) => 128u8.saturating_add(signal.unwrap_or(127) as u8),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::mpsc::channel;
-    use std::time::Duration;
 
-    fn run(command: &[&str], act: impl FnOnce(&Child)) -> ExitStatus {
-        let (sender, receiver) = channel();
+    fn run(command: &[&str], act: impl FnOnce(&Target)) -> u8 {
         let command: Vec<OsString> = command.iter().map(OsString::from).collect();
-        let child = Child::start(&command, Path::new("/"), Path::new("/"), sender).unwrap();
-        act(&child);
-        assert!(matches!(receiver.recv_timeout(Duration::from_secs(30)), Ok(Event::ChildEnded)));
-        child.reap().unwrap()
+        let child = Child::start(&command, Path::new("/"), Path::new("/")).unwrap();
+        act(&child.target);
+        child.wait()
     }
 
     #[test]
     fn the_status_is_that_of_a_shell() {
-        assert_eq!(code(run(&["true"], |_| ())), 0);
-        assert_eq!(code(run(&["sh", "-c", "exit 7"], |_| ())), 7);
-        assert_eq!(code(run(&["sh", "-c", "kill -KILL $$"], |_| ())), 137);
-        assert_eq!(code(run(&["sh", "-c", "test \"$PWD\" = / && test \"$FOREBAY_MOUNT\" = /"], |_| ())), 0);
+        assert_eq!(run(&["true"], |_| ()), 0);
+        assert_eq!(run(&["sh", "-c", "exit 7"], |_| ()), 7);
+        assert_eq!(run(&["sh", "-c", "kill -KILL $$"], |_| ()), 137);
+        assert_eq!(run(&["sh", "-c", "test \"$PWD\" = / && test \"$FOREBAY_MOUNT\" = /"], |_| ()), 0);
     }
 
     #[test]
     fn a_signal_reaches_the_command_and_what_it_started() {
         let status = run(&["sh", "-c", "cat /dev/zero > /dev/null; true"], |child| child.forward(signal_hook::consts::SIGTERM));
-        assert_eq!(code(status), 143);
-        let status = run(&["sh", "-c", "trap '' TERM; while :; do sleep 1; done"], Child::kill);
-        assert_eq!(code(status), 137);
+        assert_eq!(status, 143);
+        let status = run(&["sh", "-c", "trap '' TERM; while :; do sleep 1; done"], Target::kill);
+        assert_eq!(status, 137);
     }
 
     #[test]
     fn a_command_that_cannot_start_is_refused_as_by_a_shell() {
         for (name, code) in [("forebay-no-such-command", 127), ("/no/such/command", 127), ("/etc/passwd", 126), ("/", 126)] {
-            let (sender, _receiver) = channel();
-            let error = Child::start(&[name.into()], Path::new("/"), Path::new("/"), sender).unwrap_err();
+            let error = Child::start(&[name.into()], Path::new("/"), Path::new("/")).unwrap_err();
             assert_eq!(error.code(), code, "{error}");
             assert!(error.to_string().contains(name), "{error}");
         }

@@ -159,6 +159,8 @@ pub(crate) struct Layers {
     pub(crate) unknown_variables: Vec<String>,
     /// The file that was read.
     pub(crate) file: Option<PathBuf>,
+    /// What it said.
+    pub(crate) file_text: Option<String>,
 }
 
 /// Where a configuration file is named, in the order of precedence.
@@ -175,17 +177,21 @@ fn choose_file(flag: Option<PathBuf>, variable: &dyn Fn(&str) -> Option<OsString
 }
 
 impl Layers {
-    /// Reads all layers: `flag` says what the command line gives, `variables` is the environment.
+    /// Reads all layers: `flag` says what the command line gives, `variables` is the environment, `read` gives the text of a file.
     pub(crate) fn load(
         flag: &dyn Fn(Key) -> Option<OsString>,
         file_flag: Option<PathBuf>,
         variables: &[(OsString, OsString)],
+        read: &dyn Fn(&Path) -> std::io::Result<String>,
     ) -> Result<Layers, SettingError> {
         let variable = |name: &str| variables.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
         let mut layers = Layers::default();
         if let Some((path, named_by, must_exist)) = choose_file(file_flag, &variable) {
-            match std::fs::read_to_string(&path) {
-                Ok(text) => layers.read_file(&path, &text)?,
+            match read(&path) {
+                Ok(text) => {
+                    layers.read_file(&path, &text)?;
+                    layers.file_text = Some(text);
+                }
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound && !must_exist => {}
                 Err(error) => return Err(SettingError::FileUnreadable { path, named_by, error }),
             }

@@ -87,6 +87,10 @@ fn kind(record: &Record) -> &'static str {
         Record::HomeIntent { .. } => "HomeIntent",
         Record::Synced { .. } => "Synced",
         Record::SnapshotEnd => "SnapshotEnd",
+        Record::Answered { record: Some(record), .. } => kind(record),
+        Record::Answered { record: None, .. } => "Answered",
+        Record::DataPieces { .. } => "DataPieces",
+        Record::Noted(_) => "Noted",
         _ => "others",
     }
 }

@@ -102,6 +102,23 @@ fn device() -> Check {
     }
 }
 
+/// Whether a mount can go on when the process that serves it was killed.
+fn takeover() -> Check {
+    const NAME: &str = "takeover";
+    if kernel_resends() {
+        return Check::ok(NAME, "the kernel sends again what a killed process has not answered");
+    }
+    let found = "the kernel cannot send again what was not answered (Linux 6.9 can): a mount ends with the process that serves it";
+    Check::lacks(NAME, State::Optional, found, "sudo apt full-upgrade")
+}
+
+/// Whether the kernel is one of those that send requests again, which Linux 6.9 was the first to do.
+pub(crate) fn kernel_resends() -> bool {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let mut parts = release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().unwrap_or(0));
+    (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= (6, 9)
+}
+
 fn helper() -> Check {
     const NAME: &str = "fusermount3";
     let state = if is_root() { State::Optional } else { State::Missing };
@@ -203,7 +220,7 @@ fn disk() -> Check {
 
 /// Everything, looked at now.
 pub(crate) fn checks() -> Vec<Check> {
-    vec![device(), helper(), allow_other(), shared_memory(), disk(), namespaces(), io_uring()]
+    vec![device(), helper(), takeover(), allow_other(), shared_memory(), disk(), namespaces(), io_uring()]
 }
 
 /// `forebay doctor`: 0 if nothing is missing that a mount needs, else 69.
@@ -234,7 +251,7 @@ mod tests {
 
     #[test]
     fn every_check_that_fails_here_says_how_to_mend_it() {
-        for check in [device(), helper(), allow_other(), shared_memory(), disk()] {
+        for check in [device(), helper(), takeover(), allow_other(), shared_memory(), disk()] {
             assert_eq!(check.state == State::Ok, check.mend.is_none(), "{check:?}");
         }
     }

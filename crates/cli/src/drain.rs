@@ -56,7 +56,7 @@ pub(crate) fn watch(
                 }
                 meter.warn(&format!("{}: bringing home what is left; once more, and it stays in the buffer", signals::name(signal)));
             }
-            Ok(Event::ChildEnded | Event::Stop) => {}
+            Ok(Event::Command(_) | Event::Stop) => {}
             Err(RecvTimeoutError::Timeout) => meter.show(Progress::from(&engine.status())),
             Err(RecvTimeoutError::Disconnected) => return Err(Error::io("wait for the drain")(std::io::ErrorKind::BrokenPipe.into())),
         }

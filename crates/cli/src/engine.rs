@@ -1,20 +1,24 @@
 //! The one place where the command line touches the server and the mount.
 
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use forebay_client::Client;
+use forebay_core::attr::Kind;
 use forebay_core::config::NodeConfig;
+use forebay_core::effect::Once;
 use forebay_core::errno::Errno;
 use forebay_core::id::{HomePath, Ino};
 use forebay_core::message::{DrainFailure, DrainStep, Reply, Request, Status};
-use forebay_fuse::{MountOptions, Mounted, VirtualFile};
-use forebay_server::{CallPayload, Instance, Options, RecoverySummary, StartError, Transport};
+use forebay_core::recovery::Held;
+use forebay_fuse::{Agreed, Inheritance, MountOptions, Mounted, VirtualFile};
+use forebay_server::{CallPayload, Instance, Options, RecoverySummary, StartError, Takeover, Transport};
 use forebay_store::{BufferError, Superblock, SuperblockError};
 use parking_lot::{Mutex, RwLock};
 
@@ -37,9 +41,9 @@ impl Transport for Gate {
         if *closed { Reply::Error { errno: Errno::EIO } } else { self.instance.call(request, payload) }
     }
 
-    fn call_telling(&self, request: Request, payload: CallPayload<'_>, waits: &(dyn Fn() + Sync)) -> Reply {
+    fn call_telling(&self, request: Request, payload: CallPayload<'_>, once: Option<Once>, waits: &(dyn Fn() + Sync)) -> Reply {
         let closed = self.closed.read();
-        if *closed { Reply::Error { errno: Errno::EIO } } else { self.instance.call_telling(request, payload, waits) }
+        if *closed { Reply::Error { errno: Errno::EIO } } else { self.instance.call_telling(request, payload, once, waits) }
     }
 }
 
@@ -74,7 +78,36 @@ pub(crate) struct Plan<'a> {
     pub(crate) memory_dir: Option<&'a Path>,
     pub(crate) record: Option<&'a Path>,
     pub(crate) home_threads: usize,
+    /// The buffer was left by an instance whose keeper is dead: the process that served it cannot last.
+    pub(crate) was_left: bool,
 }
+
+impl Plan<'_> {
+    fn options(&self) -> Options {
+        Options {
+            node: self.node.clone(),
+            buffer: self.buffer.into(),
+            backing: self.backing.into(),
+            memory_dir: self.memory_dir.map(Path::to_path_buf),
+            record: self.record.map(Path::to_path_buf),
+            home_threads: self.home_threads,
+        }
+    }
+}
+
+/// What a process that is killed leaves to the one that takes over.
+#[derive(Debug)]
+pub(crate) struct Legacy {
+    /// The connection to the kernel.
+    pub(crate) device: OwnedFd,
+    /// What was agreed on it.
+    pub(crate) agreed: Agreed,
+    /// The backing directory.
+    pub(crate) home: OwnedFd,
+}
+
+/// How long a process that was killed may take to let go of the buffer.
+const LOCK_WITHIN: Duration = Duration::from_secs(60);
 
 /// Whose fault it is that an instance did not start.
 fn exit_of(error: &StartError) -> Exit {
@@ -91,16 +124,51 @@ fn exit_of(error: &StartError) -> Exit {
 impl Engine {
     /// Starts an instance, which recovers what its buffer holds.
     pub(crate) fn start(plan: &Plan<'_>) -> Result<Engine, Error> {
-        let options = Options {
-            node: plan.node.clone(),
-            buffer: plan.buffer.into(),
-            backing: plan.backing.into(),
-            memory_dir: plan.memory_dir.map(Path::to_path_buf),
-            record: plan.record.map(Path::to_path_buf),
-            home_threads: plan.home_threads,
-        };
-        let instance = Instance::start(options).map_err(|error| Error::Coded { exit: exit_of(&error), message: error.to_string() })?;
-        Ok(Engine { gate: Gate { instance, closed: Arc::default() }, mounted: Mutex::default(), was_cut_off: AtomicBool::new(false) })
+        let until = Instant::now() + LOCK_WITHIN;
+        loop {
+            match Instance::start(plan.options()) {
+                Ok(instance) => return Ok(Engine::of(instance)),
+                // Whoever was killed may still be on the way out.
+                Err(StartError::Buffer(BufferError::InUse { .. })) if plan.was_left && Instant::now() < until => {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                Err(error) => return Err(Error::Coded { exit: exit_of(&error), message: error.to_string() }),
+            }
+        }
+    }
+
+    /// Starts an instance in the place of one that was killed, and serves its mount over the connection that it has left. Waits for the end
+    /// of the process that was killed.
+    pub(crate) fn take_over(plan: &Plan<'_>, legacy: &Legacy) -> Result<(Engine, Inheritance), Error> {
+        let failed = |what: &str| Error::io(format!("take over the mount: {what}"));
+        let until = Instant::now() + LOCK_WITHIN;
+        loop {
+            let device = legacy.device.try_clone().map_err(failed("the connection"))?;
+            let mut inheritance = Inheritance::new(device).map_err(failed("a thread"))?;
+            let mut held = |ino: Ino, kind: Kind| {
+                let is_known = inheritance.is_known(ino, kind);
+                Held { lookups: is_known.into(), opens: u32::from(is_known && kind == Kind::File) }
+            };
+            let home = legacy.home.try_clone().map_err(failed("the backing directory"))?;
+            match Instance::take_over(plan.options(), Takeover { home, held: &mut held }) {
+                Ok(instance) => return Ok((Engine::of(instance), inheritance)),
+                Err(StartError::Buffer(BufferError::InUse { .. })) if Instant::now() < until => {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                Err(error) => return Err(Error::Coded { exit: exit_of(&error), message: error.to_string() }),
+            }
+        }
+    }
+
+    fn of(instance: Arc<Instance>) -> Engine {
+        Engine { gate: Gate { instance, closed: Arc::default() }, mounted: Mutex::default(), was_cut_off: AtomicBool::new(false) }
+    }
+
+    /// What a process needs to take over from this one; nothing if the kernel could not go on with it.
+    pub(crate) fn legacy(&self) -> Option<Legacy> {
+        let (device, agreed) = self.mounted.lock().as_ref()?.connection()?;
+        let home = self.gate.instance.home_root().ok()?;
+        (agreed.resends && agreed.opens_unasked).then_some(Legacy { device, agreed, home })
     }
 
     /// What the start found in the buffer.
@@ -110,7 +178,27 @@ impl Engine {
 
     /// Mounts the instance.
     pub(crate) fn mount(&self, point: &Path, allow_other: bool, settings: &Settings, virtual_files: Vec<VirtualFile>) -> Result<(), Error> {
-        let options = MountOptions {
+        let options = self.mount_options(point, allow_other, settings, virtual_files);
+        let mounted =
+            forebay_fuse::mount(Client::new(self.gate.clone()), options).map_err(|error| Error::Unavailable(error.to_string()))?;
+        self.mounted_as(mounted)
+    }
+
+    /// Serves the mount that another process has left.
+    pub(crate) fn mount_again(
+        &self,
+        (inheritance, agreed): (Inheritance, Agreed),
+        point: &Path,
+        settings: &Settings,
+        virtual_files: Vec<VirtualFile>,
+    ) -> Result<(), Error> {
+        let options = self.mount_options(point, false, settings, virtual_files);
+        let mounted = forebay_fuse::take_over(Client::new(self.gate.clone()), inheritance, agreed, options);
+        self.mounted_as(mounted.map_err(|error| Error::Unavailable(error.to_string()))?)
+    }
+
+    fn mount_options(&self, point: &Path, allow_other: bool, settings: &Settings, virtual_files: Vec<VirtualFile>) -> MountOptions {
+        MountOptions {
             mountpoint: point.into(),
             allow_other,
             kernel_write_back: settings.kernel_write_back,
@@ -118,9 +206,10 @@ impl Engine {
             threads: settings.mount_threads,
             source: "forebay".into(),
             virtual_files,
-        };
-        let mounted =
-            forebay_fuse::mount(Client::new(self.gate.clone()), options).map_err(|error| Error::Unavailable(error.to_string()))?;
+        }
+    }
+
+    fn mounted_as(&self, mounted: Mounted) -> Result<(), Error> {
         let pruner = forebay_fuse::Pruner::start(mounted.notifier()).map_err(|error| Error::Unavailable(error.to_string()))?;
         self.gate.instance.prune_with(Box::new(move |names| pruner.prune(names)));
         *self.mounted.lock() = Some(mounted);

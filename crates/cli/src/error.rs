@@ -64,6 +64,9 @@ pub(crate) enum Error {
     Io { action: String, error: std::io::Error },
     #[error("{message}")]
     Coded { message: String, exit: Exit },
+    /// The command could not be started.
+    #[error("{message}")]
+    Refused { code: u8, message: String },
     /// Another process has said already what went wrong.
     #[error("")]
     Told(u8),
@@ -82,7 +85,7 @@ impl Error {
             Error::Kept(_) => Exit::Kept,
             Error::Io { .. } => Exit::Internal,
             Error::Coded { exit, .. } => *exit,
-            Error::Told(code) => return *code,
+            Error::Told(code) | Error::Refused { code, .. } => return *code,
         };
         exit as u8
     }

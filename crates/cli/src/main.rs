@@ -14,6 +14,8 @@ mod drain;
 mod engine;
 mod error;
 mod geometry;
+mod keeper;
+mod link;
 mod metrics;
 mod mount;
 mod mounts;
@@ -45,6 +47,7 @@ use crate::args::{Cli, Command, SettingArgs};
 use crate::config::{Layers, Settings};
 use crate::console::{Console, Verbosity};
 use crate::error::{Error, Exit};
+use crate::link::Link;
 use crate::stage::Direction;
 
 /// The allocator of the system keeps an arena for each thread and what was freed in it; with a hundred threads and long listings that was
@@ -64,7 +67,7 @@ fn print(text: &str) -> Result<(), Error> {
 /// The settings of all layers.
 fn settings(args: &SettingArgs, console: Console) -> Result<(Layers, Settings), Error> {
     let variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
-    let layers = Layers::load(&|key| args.given(key), args.file(), &variables)?;
+    let layers = Layers::load(&|key| args.given(key), args.file(), &variables, &|path| std::fs::read_to_string(path))?;
     for name in &layers.unknown_variables {
         console.warn(&format!("the variable {name} is not known and has no effect; `forebay config` shows the settings"));
     }
@@ -72,17 +75,40 @@ fn settings(args: &SettingArgs, console: Console) -> Result<(Layers, Settings), 
     Ok((layers, settings))
 }
 
+/// The settings of a process that is kept. One that takes over has the text of the file from the one before: the file may stand in the mount,
+/// which nobody serves yet.
+fn kept_settings(args: &SettingArgs, link: &mut Link, console: Console) -> Result<Settings, Error> {
+    let Some((resumed, _)) = &link.resumed else {
+        let (layers, settings) = settings(args, console)?;
+        link.config = layers.file_text;
+        return Ok(settings);
+    };
+    link.config = resumed.config.clone();
+    let variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    let text = |_: &std::path::Path| resumed.config.clone().ok_or_else(|| std::io::ErrorKind::NotFound.into());
+    let layers = Layers::load(&|key| args.given(key), args.file(), &variables, &text)?;
+    Ok(Settings::read(&layers)?)
+}
+
 fn dispatch(cli: &Cli, arguments: &[OsString], console: Console) -> Result<u8, Error> {
     match &cli.command {
+        Command::Run(args) if cli.kept => {
+            let mut link = Link::open()?;
+            return run::command(&kept_settings(&args.settings, &mut link, console)?, args.over, &args.command, link, console);
+        }
         Command::Run(args) => {
             if args.over {
                 // First of all: the kernel refuses it to a process with several threads.
                 over::enter()?;
             }
-            return run::command(&settings(&args.settings, console)?.1, args.over, &args.command, console);
+            return keeper::keep(&args.command, args.over, arguments, console);
+        }
+        Command::Mount(args) if cli.kept => {
+            let mut link = Link::open()?;
+            mount::serve(args, &kept_settings(&args.settings, &mut link, console)?, link, console)
         }
         Command::Recover(args) => recover::command(args, console),
-        Command::Mount(args) => mount::command(args, &settings(&args.settings, console)?.1, arguments, console),
+        Command::Mount(args) => return mount::command(args, arguments, console),
         Command::Umount(args) => remote::umount(args, console),
         Command::Status(args) => remote::status(args, console),
         Command::Drain(args) => remote::drain(args, console),

@@ -13,6 +13,8 @@ use crate::config::{SettingError, Settings};
 use crate::console::Console;
 use crate::drain::End;
 use crate::error::Error;
+use crate::keeper;
+use crate::link::Link;
 use crate::mounts;
 use crate::session::{Opening, Session};
 use crate::signals::{self, Event, Events};
@@ -23,18 +25,43 @@ const READY: &str = "ready";
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// `forebay mount`; `arguments` are those of this process, for the one that serves in the background.
-pub(crate) fn command(args: &MountArgs, settings: &Settings, arguments: &[OsString], console: Console) -> Result<(), Error> {
-    if settings.mount.is_none() {
-        return Err(SettingError::NoMount.into());
-    }
+pub(crate) fn command(args: &MountArgs, arguments: &[OsString], console: Console) -> Result<u8, Error> {
     if !args.foreground && !args.background_child {
-        return start_child(arguments, console);
+        return start_child(args, arguments, console).map(|()| 0);
     }
     if args.background_child {
         rustix::process::setsid().map_err(|error| Error::io("leave the session of the terminal")(error.into()))?;
     }
-    let events = Events::take_signals()?;
-    let session = Session::open(&Opening { settings, role: "mount", over: false, stoppable: true, console, events: &events })?;
+    keeper::keep(&[], false, arguments, console)
+}
+
+/// What the process does that `forebay mount` keeps.
+pub(crate) fn serve(args: &MountArgs, settings: &Settings, mut link: Link, console: Console) -> Result<(), Error> {
+    if settings.mount.is_none() {
+        return Err(SettingError::NoMount.into());
+    }
+    let events = Events::from_keeper(&link)?;
+    let resumed = link.resumed.take();
+    let opening = Opening {
+        settings,
+        role: "mount",
+        over: false,
+        stoppable: true,
+        in_background: args.background_child,
+        console,
+        events: &events,
+        link: &link,
+    };
+    if let Some((resumed, legacy)) = resumed {
+        let session = Session::resume(&opening, &resumed, legacy)?;
+        std::env::set_current_dir("/").map_err(Error::io("leave the working directory"))?;
+        if resumed.signals > 0 {
+            // The process that was killed may have begun to end, or not.
+            let _ = events.sender.send(Event::Signal(signal_hook::consts::SIGTERM));
+        }
+        return stay(session, settings, &events, &link, console);
+    }
+    let session = Session::open(&opening)?;
     if args.background_child {
         tell_parent(&session.tag.buffer)?;
     } else {
@@ -44,15 +71,19 @@ pub(crate) fn command(args: &MountArgs, settings: &Settings, arguments: &[OsStri
             session.mount_point().display()
         ));
     }
-    serve(session, settings, &events, console)
+    stay(session, settings, &events, &link, console)
 }
 
 /// Starts this program again, to serve in the background, and waits until it is ready or has failed.
-fn start_child(arguments: &[OsString], console: Console) -> Result<(), Error> {
+fn start_child(args: &MountArgs, arguments: &[OsString], console: Console) -> Result<(), Error> {
+    // The process that serves leaves the working directory, and one that takes over must find the file again.
+    let config = args.settings.file().and_then(|path| std::path::absolute(path).ok());
+    let config = config.map(|path| [OsString::from("--config"), path.into()]).into_iter().flatten();
     let program = std::env::current_exe().map_err(Error::io("find this program"))?;
     let mut child = Command::new(program)
         .args(arguments)
         .arg("--background-child")
+        .args(config)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
@@ -92,7 +123,7 @@ fn tell_parent(buffer: &Path) -> Result<(), Error> {
 }
 
 /// Serves until a signal, `forebay umount` or an unmounting from outside.
-fn serve(session: Session, settings: &Settings, events: &Events, console: Console) -> Result<(), Error> {
+fn stay(session: Session, settings: &Settings, events: &Events, link: &Link, console: Console) -> Result<(), Error> {
     let mut signals_seen = 0;
     let wait_for_users = loop {
         match events.receiver.recv_timeout(LOOK_EVERY) {
@@ -102,7 +133,7 @@ fn serve(session: Session, settings: &Settings, events: &Events, console: Consol
                 break true;
             }
             Ok(Event::Stop) => break false,
-            Ok(Event::ChildEnded | Event::Drained(_)) => {}
+            Ok(Event::Command(_) | Event::Drained(_)) => {}
             Err(RecvTimeoutError::Disconnected) => break false,
             Err(RecvTimeoutError::Timeout) => {
                 if mounts::mounted_at(session.mount_point()).is_none() {
@@ -117,5 +148,5 @@ fn serve(session: Session, settings: &Settings, events: &Events, console: Consol
         session.wait_until_free(Duration::from_nanos(settings.busy_wait_ns), events, console, &mut signals_seen);
         (end, _) = session.drain(events, console, &mut signals_seen)?;
     }
-    session.close(end, settings.keep).result
+    session.close(end, settings.keep, link).result
 }

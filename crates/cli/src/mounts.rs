@@ -77,11 +77,11 @@ pub(crate) enum Sees {
     Our,
 }
 
-/// Processes, other than this one, that have a working directory, a root or an open file below `mount`.
+/// Processes, other than this one and those in `but`, that have a working directory, a root or an open file below `mount`.
 ///
 /// Only links are read, nothing below the mount is touched: a server that no longer answers cannot block this. Processes of other users stay
 /// unseen without privilege.
-pub(crate) fn users(mount: &Path, sees: Sees) -> Vec<User> {
+pub(crate) fn users(mount: &Path, sees: Sees, but: &[u32]) -> Vec<User> {
     let own = std::process::id();
     let namespace = |pid: u32| std::fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
     // A path of another mount namespace may read the same and lead elsewhere.
@@ -89,7 +89,7 @@ pub(crate) fn users(mount: &Path, sees: Sees) -> Vec<User> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     let mut users: Vec<User> = entries
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok())
-        .filter(|pid| *pid != own && (here.is_none() || namespace(*pid) == here) && uses(*pid, mount))
+        .filter(|pid| *pid != own && !but.contains(pid) && (here.is_none() || namespace(*pid) == here) && uses(*pid, mount))
         .map(|pid| User { pid, name: command_name(pid) })
         .collect();
     users.sort_by_key(|user| user.pid);
@@ -150,9 +150,9 @@ mod tests {
     fn finds_who_works_in_a_directory() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().canonicalize().unwrap();
-        assert_eq!(users(&path, Sees::Any), []);
+        assert_eq!(users(&path, Sees::Any, &[]), []);
         let mut child = std::process::Command::new("cat").current_dir(&path).stdin(std::process::Stdio::piped()).spawn().unwrap();
-        let found = users(&path, Sees::Our);
+        let found = users(&path, Sees::Our, &[]);
         drop(child.stdin.take());
         child.wait().unwrap();
         assert_eq!(found.len(), 1);

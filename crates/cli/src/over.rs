@@ -7,7 +7,7 @@ use std::io;
 
 use rustix::io::Errno;
 use rustix::mount::{MountPropagationFlags, mount_change};
-use rustix::thread::UnshareFlags;
+use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags, configure_capability_in_ambient_set};
 
 use crate::error::{Error, Exit};
 
@@ -37,6 +37,22 @@ fn allow_user_namespaces(error: Errno) -> &'static str {
     }
 }
 
+/// The process that serves is another one: it may do what this one may. Who is not root would lose that when a program is executed.
+fn hand_on_capabilities() -> Result<(), Errno> {
+    let sets = rustix::thread::capabilities(None)?;
+    rustix::thread::set_capabilities(None, CapabilitySets { inheritable: sets.permitted, ..sets })?;
+    sets.permitted.iter().try_for_each(|capability| configure_capability_in_ambient_set(capability, true))
+}
+
+/// What this thread starts from now on may do no more than its user, as if nothing had been handed on.
+pub(crate) fn keep_capabilities() {
+    // Where nothing was handed on, nothing is to be taken back.
+    let _ = rustix::thread::clear_ambient_capability_set();
+    if let Ok(sets) = rustix::thread::capabilities(None) {
+        let _ = rustix::thread::set_capabilities(None, CapabilitySets { inheritable: CapabilitySet::empty(), ..sets });
+    }
+}
+
 /// Has this process, and what it starts, see mounts of its own from now on. Mounts made elsewhere still arrive.
 ///
 /// Called before any thread is started: the kernel refuses a user namespace to a process with several.
@@ -58,6 +74,8 @@ pub(crate) fn enter() -> Result<(), Error> {
             map("setgroups", "deny".into())?;
             map("uid_map", format!("{uid} {uid} 1"))?;
             map("gid_map", format!("{gid} {gid} 1"))?;
+            hand_on_capabilities()
+                .map_err(|error| refused("what this user may do here cannot be handed on, which --over needs", error.into(), mend))?;
         }
         Err(error) => return Err(refused("no mount namespace can be made, which --over needs", error.into(), mend)),
     }

@@ -13,7 +13,7 @@ use crate::engine::{self, Engine, Plan};
 use crate::error::{Error, Exit};
 use crate::mounts;
 use crate::places::{self, Place};
-use crate::registry::{self, Tag};
+use crate::registry::{self, ProcessId, Tag};
 use crate::session;
 use crate::signals::Events;
 use crate::size::Bytes;
@@ -92,11 +92,19 @@ impl Left {
             memory_dir,
             record: None,
             home_threads: HOME_THREADS,
+            was_left: true,
         };
         let engine = Arc::new(Engine::start(&plan)?);
         self.tell_found(&engine, backing, console);
         let place = Place { path: self.buffer.clone(), made: self.tag.as_ref().is_some_and(|tag| tag.buffer_made) };
-        let tag = session::own_tag("recover", &registry::fresh_id(), backing, &place, &plan.node)?;
+        let tag = session::own_tag(
+            ProcessId::own().map_err(Error::io("tell this process from others"))?,
+            "recover",
+            &registry::fresh_id(),
+            backing,
+            &place,
+            &plan.node,
+        )?;
         tag.write().map_err(Error::io(format!("write to {}", self.buffer.display())))?;
         registry::forget_buffer(&self.buffer);
         let entry = tag.register().map_err(Error::io("enter the recovery into the list of this user's instances"))?;

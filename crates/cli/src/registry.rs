@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::places;
 
 /// The version of [`Tag`] that this program writes and reads.
-const TAG_VERSION: u32 = 1;
+const TAG_VERSION: u32 = 2;
 
 /// A process, told apart from a later one of the same number.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
@@ -26,8 +26,12 @@ pub(crate) struct ProcessId {
 impl ProcessId {
     /// This process.
     pub(crate) fn own() -> io::Result<ProcessId> {
-        let pid = std::process::id();
-        let start_ticks = start_ticks(pid).ok_or_else(|| io::Error::other("/proc/self/stat cannot be read"))?;
+        ProcessId::of(std::process::id())
+    }
+
+    /// A process that runs.
+    pub(crate) fn of(pid: u32) -> io::Result<ProcessId> {
+        let start_ticks = start_ticks(pid).ok_or_else(|| io::Error::other(format!("/proc/{pid}/stat cannot be read")))?;
         Ok(ProcessId { pid, start_ticks, boot: boot() })
     }
 
@@ -59,6 +63,10 @@ pub(crate) struct Tag {
     pub(crate) program_version: String,
     pub(crate) id: String,
     pub(crate) process: ProcessId,
+    /// The process that serves for it, and may be replaced.
+    pub(crate) server_pid: u32,
+    /// How often it was replaced.
+    pub(crate) takeovers: u32,
     /// `run`, `mount` or `recover`.
     pub(crate) role: String,
     pub(crate) backing: PathBuf,
@@ -240,6 +248,8 @@ mod tests {
             program_version: "0.1.0".into(),
             id: "x".into(),
             process: ProcessId::own().unwrap(),
+            server_pid: 1,
+            takeovers: 0,
             role: "run".into(),
             backing: "/slow".into(),
             buffer: dir.path().into(),
@@ -252,7 +262,7 @@ mod tests {
         };
         tag.write().unwrap();
         assert_eq!(Tag::read(dir.path()), Some(tag.clone()));
-        Tag { version: 2, ..tag }.write().unwrap();
+        Tag { version: 99, ..tag }.write().unwrap();
         assert_eq!(Tag::read(dir.path()), None);
         Tag::remove_own_files(dir.path());
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);

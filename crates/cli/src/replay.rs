@@ -16,7 +16,7 @@ fn start(start: Start) -> Result<Node, String> {
             let mut answers = checks.into_iter();
             // A check more than recorded finds the piece damaged; the effects will then differ, and be reported.
             let mut check = |_: &recovery::PieceCheck| answers.next().unwrap_or(false);
-            recovery::recover(config, records, memory_intact, now, &mut check)
+            recovery::recover(config, records, memory_intact, now, &mut check, None)
                 .map(|recovered| recovered.node)
                 .map_err(|error| error.to_string())
         }

@@ -14,9 +14,11 @@ use crate::config::{SettingError, Settings};
 use crate::console::Console;
 use crate::control::Ended;
 use crate::control::server::ControlServer;
+use crate::doctor;
 use crate::drain::{self, End};
-use crate::engine::{self, Engine, Plan};
+use crate::engine::{self, Engine, Legacy, Plan};
 use crate::error::{Error, Exit};
+use crate::link::{Link, Resumed, ToKeeper};
 use crate::metrics;
 use crate::mounts;
 use crate::places::{self, Choice, Content, Place};
@@ -35,6 +37,7 @@ pub(crate) struct Session {
     control: Option<ControlServer>,
     buffer: Place,
     mount: Place,
+    keeper: u32,
     console: Console,
 }
 
@@ -58,17 +61,23 @@ pub(crate) struct Opening<'a> {
     pub(crate) over: bool,
     /// Whether the control socket may stop the instance.
     pub(crate) stoppable: bool,
+    /// Messages go to a file in the buffer.
+    pub(crate) in_background: bool,
     pub(crate) console: Console,
     pub(crate) events: &'a Events,
+    /// The way to the keeper.
+    pub(crate) link: &'a Link,
 }
 
 /// A tag of this process.
-pub(crate) fn own_tag(role: &str, id: &str, backing: &Path, buffer: &Place, node: &NodeConfig) -> Result<Tag, Error> {
+pub(crate) fn own_tag(process: ProcessId, role: &str, id: &str, backing: &Path, buffer: &Place, node: &NodeConfig) -> Result<Tag, Error> {
     Ok(Tag {
         version: Tag::VERSION,
         program_version: env!("CARGO_PKG_VERSION").into(),
         id: id.into(),
-        process: ProcessId::own().map_err(Error::io("tell this process from others"))?,
+        process,
+        server_pid: std::process::id(),
+        takeovers: 0,
         role: role.into(),
         backing: backing.into(),
         buffer: buffer.path.clone(),
@@ -107,7 +116,8 @@ impl Session {
         if places::content(&choice.buffer)? == Content::Buffer {
             left_made = recover::before_start(&choice.buffer, &choice.backing, *console, opening.events)?;
         }
-        let node = sizes::plan(settings, &choice.buffer, *console)?;
+        let mut node = sizes::plan(settings, &choice.buffer, *console)?;
+        node.takeover = doctor::kernel_resends();
         if let Some(name) = places::no_local_disk(&choice.buffer) {
             console.warn(&format!(
                 "the buffer {} lies on {name}, which is no local disk: expect it to be slow, or lost with the machine's power",
@@ -124,6 +134,7 @@ impl Session {
                 memory_dir: memory_dir.as_deref(),
                 record: record.as_deref(),
                 home_threads: settings.home_threads,
+                was_left: false,
             };
             Tag::remove_own_files(&buffer.path);
             // What cannot be removed is not empty, and therefore not ours.
@@ -137,16 +148,26 @@ impl Session {
             node.segment_bytes,
             node.memory_segments_max
         ));
-        let mut tag = own_tag(opening.role, &id, &choice.backing, &buffer, &node)?;
+        let keeper = ProcessId::of(opening.link.keeper).map_err(Error::io("tell the keeper from other processes"))?;
+        let mut tag = own_tag(keeper, opening.role, &id, &choice.backing, &buffer, &node)?;
         tag.mount = Some(mount.path.clone());
         tag.mount_made = mount.made;
         tag.memory_dir = memory_dir;
-        let mut session = Session { engine: Arc::new(engine), tag, entry: None, control: None, buffer, mount, console: *console };
+        let mut session = Session {
+            engine: Arc::new(engine),
+            tag,
+            entry: None,
+            control: None,
+            buffer,
+            mount,
+            keeper: opening.link.keeper,
+            console: *console,
+        };
         match session.mount(opening, metrics) {
             Ok(()) => Ok(session),
             Err(error) => {
                 // Nothing was written yet: the mount never was.
-                if let Err(kept) = session.close(End::Clean, false).result {
+                if let Err(kept) = session.close(End::Clean, false, opening.link).result {
                     console.warn(&kept.to_string());
                 }
                 Err(error)
@@ -154,14 +175,71 @@ impl Session {
         }
     }
 
+    /// Goes on with an instance of which the process that served was killed.
+    pub(crate) fn resume(opening: &Opening<'_>, resumed: &Resumed, legacy: Legacy) -> Result<Session, Error> {
+        let Opening { settings, console, .. } = opening;
+        let no_tag = || Error::Buffer { buffer: resumed.buffer.clone(), reason: "it does not say what it is a buffer of".into() };
+        let mut tag = Tag::read(&resumed.buffer).ok_or_else(no_tag)?;
+        (tag.server_pid, tag.takeovers) = (std::process::id(), resumed.takeovers);
+        if settings.record.is_some() {
+            console.warn("the recording ends where the process that served was killed");
+        }
+        let plan = Plan {
+            node: tag.node.clone(),
+            backing: &tag.backing,
+            buffer: &tag.buffer,
+            memory_dir: tag.memory_dir.as_deref(),
+            record: None,
+            home_threads: settings.home_threads,
+            was_left: true,
+        };
+        let (engine, inheritance) = Engine::take_over(&plan, &legacy)?;
+        let buffer = Place { path: tag.buffer.clone(), made: tag.buffer_made };
+        let mount = Place { path: tag.mount.clone().ok_or_else(no_tag)?, made: tag.mount_made };
+        let mut session = Session {
+            engine: Arc::new(engine),
+            tag,
+            entry: None,
+            control: None,
+            buffer,
+            mount,
+            keeper: opening.link.keeper,
+            console: *console,
+        };
+        let files = session.virtual_files(settings);
+        session.engine.mount_again((inheritance, legacy.agreed), &session.mount.path, settings, files)?;
+        // Clients wait: the rest comes after.
+        opening.link.serves(Some(&legacy), session.tag.buffer.clone(), opening.in_background);
+        console.detail(&format!("process {} has taken over", std::process::id()));
+        session.enter()?;
+        let metrics = settings.metrics.map(metrics::listen).transpose().unwrap_or_else(|error| {
+            console.warn(&error.to_string());
+            None
+        });
+        session.listen(opening, metrics)?;
+        Ok(session)
+    }
+
+    /// Writes down where it is.
+    fn enter(&mut self) -> Result<(), Error> {
+        self.tag.write().map_err(Error::io(format!("write to {}", self.buffer.path.display())))?;
+        self.entry = Some(self.tag.register().map_err(Error::io("enter the instance into the list of this user's instances"))?);
+        Ok(())
+    }
+
     fn mount(&mut self, opening: &Opening<'_>, metrics: Option<TcpListener>) -> Result<(), Error> {
         let settings = opening.settings;
         // Before it is mounted: whatever happens from now on, the buffer knows where its mount is.
-        self.tag.write().map_err(Error::io(format!("write to {}", self.buffer.path.display())))?;
-        self.entry = Some(self.tag.register().map_err(Error::io("enter the instance into the list of this user's instances"))?);
+        self.enter()?;
         // Nobody but the command and what it starts can see a mount of its own: other users may be among these.
         let allow_other = settings.allow_other || opening.over;
         self.engine.mount(&self.mount.path, allow_other, settings, self.virtual_files(settings))?;
+        opening.link.serves(self.engine.legacy().as_ref(), self.tag.buffer.clone(), opening.in_background);
+        self.listen(opening, metrics)
+    }
+
+    /// Takes questions.
+    fn listen(&mut self, opening: &Opening<'_>, metrics: Option<TcpListener>) -> Result<(), Error> {
         if let Some(listener) = metrics {
             let address = metrics::serve(listener, &self.engine).map_err(Error::io("serve metrics"))?;
             opening.console.say(&format!("metrics are at http://{address}/metrics"));
@@ -200,7 +278,7 @@ impl Session {
         let mut told = false;
         loop {
             let sees = if self.mount.path == self.tag.backing { mounts::Sees::Our } else { mounts::Sees::Any };
-            let users = mounts::users(&self.mount.path, sees);
+            let users = mounts::users(&self.mount.path, sees, &[self.keeper]);
             if users.is_empty() {
                 return told;
             }
@@ -233,7 +311,7 @@ impl Session {
 
     /// Unmounts and ends the instance; `end` says how its drain went. The buffer goes if everything is home, and stays otherwise or with
     /// `keep`.
-    pub(crate) fn close(mut self, end: End, keep: bool) -> Closed {
+    pub(crate) fn close(mut self, end: End, keep: bool, link: &Link) -> Closed {
         let unmounted = self.engine.unmount(UNMOUNT_WITHIN);
         let end = match end {
             End::Clean if self.engine.close_gate(UNMOUNT_WITHIN) => End::of_last_drain(&self.engine),
@@ -242,7 +320,10 @@ impl Session {
         };
         let status = self.engine.status();
         let mut result = match end.error(&self.tag) {
-            None => self.take_away(keep),
+            None => {
+                link.tell(&ToKeeper::Ends);
+                self.take_away(keep)
+            }
             Some(error) => {
                 if self.engine.sync().is_err() {
                     self.console.warn("the buffer could not be made durable: finish it before this machine is shut down");

@@ -29,6 +29,8 @@ pub(crate) struct Report {
     pub(crate) buffer_kept: bool,
     pub(crate) message: Option<String>,
     pub(crate) failures: Vec<FailureView>,
+    /// How often the process that serves was killed and another took over. The counters are of the last one.
+    pub(crate) takeovers: u32,
     pub(crate) times: Times,
     pub(crate) rates: Rates,
     pub(crate) capacity_bytes: u64,
@@ -94,6 +96,7 @@ pub(crate) struct Outcome {
     pub(crate) buffer_kept: bool,
     pub(crate) message: Option<String>,
     pub(crate) failures: Vec<FailureView>,
+    pub(crate) takeovers: u32,
     pub(crate) times: Times,
 }
 
@@ -103,6 +106,7 @@ impl Report {
         let times = outcome.times;
         Report {
             report_version: 1,
+            takeovers: outcome.takeovers,
             forebay_version: env!("CARGO_PKG_VERSION"),
             command: outcome.command,
             started_unix_ms: tag.started_unix_ms,
@@ -184,6 +188,10 @@ impl Report {
         ];
         if let Some(error) = &self.log_failed {
             lines.push(format!("the buffer refused a write ({error}); from then on the application's changes failed"));
+        }
+        if self.takeovers > 0 {
+            let times = if self.takeovers == 1 { "once".into() } else { format!("{} times", self.takeovers) };
+            lines.push(format!("the process that serves was killed {times}, and another took over; what is counted is of the last one"));
         }
         if counters.home_errors > 0 {
             lines.push(format!("home gave {} errors, which were tried again", counters.home_errors));

@@ -159,6 +159,9 @@ pub(crate) struct InstanceView {
     pub(crate) id: String,
     pub(crate) role: String,
     pub(crate) pid: u32,
+    /// The process that serves for it, and how often it was replaced.
+    pub(crate) server_pid: u32,
+    pub(crate) takeovers: u32,
     pub(crate) program_version: String,
     pub(crate) backing: PathBuf,
     pub(crate) buffer: PathBuf,
@@ -175,6 +178,8 @@ impl InstanceView {
             id: tag.id.clone(),
             role: tag.role.clone(),
             pid: tag.process.pid,
+            server_pid: tag.server_pid,
+            takeovers: tag.takeovers,
             program_version: tag.program_version.clone(),
             backing: tag.backing.clone(),
             buffer: tag.buffer.clone(),

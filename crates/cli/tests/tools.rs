@@ -36,7 +36,10 @@ fn doctor_says_what_is_there_and_how_to_mend_what_is_not() {
     let checks: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let checks = checks.as_array().expect("a list");
     let names: Vec<&str> = checks.iter().filter_map(|check| check["name"].as_str()).collect();
-    assert_eq!(names, ["/dev/fuse", "fusermount3", "user_allow_other", "/dev/shm", "buffer disk", "private mounts", "io_uring"]);
+    assert_eq!(
+        names,
+        ["/dev/fuse", "fusermount3", "takeover", "user_allow_other", "/dev/shm", "buffer disk", "private mounts", "io_uring"]
+    );
     for check in checks {
         assert_eq!(check["state"] == "ok", check["mend"].is_null(), "{check}");
     }

@@ -220,7 +220,7 @@ impl<T: Transport> Client<T> {
         expect!("opendir", self.ask(Request::OpenDir { ino }), Reply::DirOpened { handle } => handle)
     }
 
-    /// At most `max` entries from index `from` on; fewer than `max` means the end. `from` 0 takes a new look at the directory.
+    /// At most `max` entries whose cookie is greater than `from`; fewer than `max` means the end. `from` 0 takes a new look at the directory.
     pub fn read_dir(&self, handle: u64, from: u64, max: u32) -> Result<Vec<DirEntry>, Errno> {
         expect!("readdir", self.ask(Request::ReadDir { handle, from, max }), Reply::Entries { entries } => entries)
     }

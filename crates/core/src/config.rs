@@ -74,6 +74,8 @@ pub struct NodeConfig {
     pub records_max: u32,
     /// Names that are kept as hashes at a time, beside those of the largest directory: above, directories are listed again.
     pub hidden_names_max: u32,
+    /// A new process may take over from one that was killed, while clients wait: what they refer to is written down.
+    pub takeover: bool,
     /// Seed for every choice that is random.
     pub seed: u64,
     /// The owner of the home directory's files when the host is not root: new files at home cannot have another owner.
@@ -115,6 +117,7 @@ impl Default for NodeConfig {
             inodes_max: 12_000,
             records_max: 1 << 16,
             hidden_names_max: 1 << 20,
+            takeover: false,
             seed: 0,
             uid: 0,
             gid: 0,

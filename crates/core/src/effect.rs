@@ -16,9 +16,20 @@ use crate::xattr::Xattr;
 #[allow(missing_docs)] // The fields say it by their names and types.
 pub enum Input {
     /// A client asks.
-    Call { call: CallId, request: Request },
+    Call { call: CallId, request: Request, once: Option<Once> },
     /// An effect has ended. `Err` says that it did not happen, or only in part.
     Done { token: Token, result: Result<Outcome, Errno> },
+}
+
+/// The identity of a request that must happen once, also if it is asked again because its answer was lost with the process.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub struct Once {
+    /// Requests of a lane come one after the other: a new one says that the one before has been answered.
+    pub lane: u32,
+    /// No two requests have the same, whatever their lanes.
+    pub request: u64,
+    /// It may have been asked before.
+    pub again: bool,
 }
 
 /// Bytes that the host holds for the machine.

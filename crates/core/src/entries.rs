@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::attr::Kind;
 use crate::id::Ino;
+use crate::master::hash;
 
 /// An entry in this many is remembered by its place, so that a list can be read from the middle.
 const MARK_EVERY: usize = 64;
@@ -25,6 +26,14 @@ pub struct EntryRef<'a> {
     pub kind: Kind,
     /// Its inode, if one was given.
     pub ino: Option<Ino>,
+}
+
+impl EntryRef<'_> {
+    /// Its place among the entries of its directory: at least 16, at most `i64::MAX`. It depends on nothing but the name, so that a listing can
+    /// be gone on with when the snapshot that it began with is lost.
+    pub fn cookie(&self) -> u64 {
+        (hash(self.name) >> 1).max(16)
+    }
 }
 
 /// The entries of a directory, packed.
@@ -77,6 +86,33 @@ impl Entries {
             Some(entry)
         })
         .skip(index % MARK_EVERY)
+    }
+
+    /// The entries in the order of their cookies, which are in that order already, from behind one on.
+    pub fn behind(&self, cookie: u64) -> impl Iterator<Item = EntryRef<'_>> {
+        let is_before = |place: &u32| self.at(*place).is_some_and(|entry| entry.cookie() <= cookie);
+        let mark = self.marks.partition_point(is_before).saturating_sub(1);
+        self.from(mark * MARK_EVERY).skip_while(move |entry| entry.cookie() <= cookie)
+    }
+
+    /// The same entries in the order of their cookies.
+    pub fn in_order(&self) -> Entries {
+        let mut places = Vec::with_capacity(self.len());
+        let mut rest = self.bytes.as_slice();
+        while let Some((entry, behind)) = split_entry(rest) {
+            places.push((entry.cookie(), (self.bytes.len() - rest.len()) as u32));
+            rest = behind;
+        }
+        places.sort_unstable();
+        let mut entries = Entries::default();
+        entries.bytes.reserve_exact(self.bytes.len());
+        places.iter().filter_map(|(_, place)| self.at(*place)).for_each(|entry| entries.push(entry.name, entry.kind, entry.ino));
+        entries.shrink_to_fit();
+        entries
+    }
+
+    fn at(&self, place: u32) -> Option<EntryRef<'_>> {
+        split_entry(self.bytes.get(place as usize..)?).map(|(entry, _)| entry)
     }
 
     /// Gives back what was taken in advance.

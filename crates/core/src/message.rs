@@ -67,7 +67,7 @@ pub enum Request {
     Sync { ino: Ino },
     /// Takes a snapshot of a directory's entries for [`Request::ReadDir`]. Answer: `DirOpened`.
     OpenDir { ino: Ino },
-    /// Entries of the snapshot from index `from` on, at most `max`; `from` 0 renews the snapshot. Answer: `Entries`.
+    /// Entries of the snapshot whose cookie is greater than `from`, at most `max`; `from` 0 renews the snapshot. Answer: `Entries`.
     ReadDir { handle: u64, from: u64, max: u32 },
     /// As `ReadDir`, with the attributes of each entry where they are known; each of these counts one reference. Answer: `EntriesPlus`.
     ReadDirPlus { handle: u64, from: u64, max: u32 },
@@ -158,7 +158,7 @@ pub enum Reply {
     XattrNames { names: Vec<Name> },
     /// A directory snapshot.
     DirOpened { handle: u64 },
-    /// Entries in order; fewer than asked for means the end.
+    /// Entries in the order of their cookies; fewer than asked for means the end.
     Entries { entries: Vec<DirEntry> },
     /// Entries with their attributes where they are known; fewer than asked for means the end.
     EntriesPlus { entries: Vec<(DirEntry, Option<Attr>)> },
@@ -212,6 +212,14 @@ pub struct DirEntry {
     pub kind: Kind,
     /// Its name.
     pub name: Name,
+}
+
+impl DirEntry {
+    /// Its place among the entries of its directory: at least 16, at most `i64::MAX`. It depends on nothing but the name, so that a listing can
+    /// be gone on with when the snapshot that it began with is lost.
+    pub fn cookie(&self) -> u64 {
+        crate::entries::EntryRef { name: self.name.as_bytes(), kind: self.kind, ino: None }.cookie()
+    }
 }
 
 /// Space of the file system, in bytes and inodes.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::attr::Attr;
 use crate::id::{Ino, Lsn, MemorySlot, Name, Position, SegmentId, SsdSlot};
+use crate::message::Reply;
 use crate::xattr::Xattr;
 
 /// One record.
@@ -55,6 +56,13 @@ pub enum Record {
     Xattrs { ino: Ino, xattrs: Vec<Xattr>, time_ns: i64 },
     /// The inode is as home has it and is known no more: its names mean what home has there, and its directories are to be listed again.
     Forgotten { ino: Ino },
+    /// The bytes of one write, which stand in several segments: all or none of them count.
+    DataPieces { pieces: Vec<DataRecord> },
+    /// An inode that is as home has it and that a client refers to: a node that takes over must know it by its number.
+    Noted(Box<InodeRecord>),
+    /// The last change of a request, and its answer: if it is asked again, that is the answer. In a snapshot, where the change itself is no
+    /// longer told, `record` is none.
+    Answered { lane: u32, request: u64, reply: Box<Reply>, record: Option<Box<Record>> },
 }
 
 /// A contiguous piece of a file in a segment.

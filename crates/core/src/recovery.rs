@@ -4,7 +4,7 @@
 //! ends history, if it is newer than the last sync. If it is older, the medium has lost what it had promised to keep, and that is damage.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -60,6 +60,18 @@ fn first(damage: &[Damage]) -> String {
     damage.first().map_or_else(String::new, |d| alloc::format!("{:?}, {} bytes at {}", d.path, d.len, d.file_offset))
 }
 
+/// What clients hold of an inode beyond the death of the process that gave it to them.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Held {
+    /// References.
+    pub lookups: u64,
+    /// Open handles.
+    pub opens: u32,
+}
+
+/// Says what clients hold of an inode. It is asked of each inode that the journal knows.
+pub type HeldBy<'a> = dyn FnMut(Ino, Kind) -> Held + 'a;
+
 /// A recovered node.
 pub struct Recovered {
     /// The node. Its first effect begins a new journal.
@@ -69,6 +81,9 @@ pub struct Recovered {
 }
 
 /// Replays `records`, in the order of their positions, and has the host check each payload that is not yet home.
+///
+/// With `held` the node takes over from one that was killed: clients go on with the inodes that they hold, and ask again what they had
+/// asked. Without it nothing of before is in use.
 ///
 /// `memory_intact` says whether the memory file is the one that the journal speaks of; after a power loss it is not.
 ///
@@ -80,6 +95,7 @@ pub fn recover(
     memory_intact: bool,
     now: Time,
     check: &mut dyn FnMut(&PieceCheck) -> bool,
+    mut held: Option<&mut HeldBy<'_>>,
 ) -> Result<Recovered, RecoveryError> {
     let mut cut_at = None;
     loop {
@@ -87,7 +103,7 @@ pub fn recover(
         for (position, record) in &records {
             replay.apply(*position, record);
         }
-        replay.finish(memory_intact);
+        replay.finish(memory_intact, held.as_deref_mut());
         if memory_intact {
             // Only the process died: a record was appended after its payload stood in the log, so each of them must be there.
             replay.kept = Position(u64::MAX);
@@ -129,6 +145,10 @@ struct Replay {
     lsn_max: Lsn,
     /// Changes at home of which nobody knows whether they happened, with the names that are not yet settled.
     intents: Vec<Intent>,
+    /// Inodes that are as home has them.
+    noted: BTreeSet<Ino>,
+    /// Inodes without a name that have not had one yet: of a request that was cut off before it gave them one.
+    unborn: BTreeSet<Ino>,
 }
 
 /// A change of names at home. It counts as a whole or not at all: a cut of history can fall between the records that settle it.
@@ -141,7 +161,15 @@ struct Intent {
 
 impl Replay {
     fn new(node: Node) -> Replay {
-        Replay { node, kept: Position(0), positions: BTreeMap::new(), lsn_max: Lsn(0), intents: Vec::new() }
+        Replay {
+            node,
+            kept: Position(0),
+            positions: BTreeMap::new(),
+            lsn_max: Lsn(0),
+            intents: Vec::new(),
+            noted: BTreeSet::new(),
+            unborn: BTreeSet::new(),
+        }
     }
 
     fn apply(&mut self, position: Position, record: &Record) {
@@ -154,6 +182,7 @@ impl Replay {
                 }
             }
             Record::Data(data) => self.data(position, data, 0, data.len),
+            Record::DataPieces { pieces } => pieces.iter().for_each(|data| self.data(position, data, 0, data.len)),
             Record::DataPart { data, skip, len } => self.data(position, data, *skip, *len),
             Record::Moved { from, data } => self.moved(position, *from, data),
             Record::Flushed { ino, offset, len, lsn } => {
@@ -191,11 +220,13 @@ impl Replay {
                 }
             }
             Record::InodeGone { ino } => {
+                self.noted.remove(ino);
                 node.io.remove(*ino, 0..u64::MAX);
                 node.io.files.remove(ino);
                 node.names.remove_inode(*ino);
             }
             Record::Forgotten { ino } => {
+                self.noted.remove(ino);
                 node.io.remove(*ino, 0..u64::MAX);
                 node.io.files.remove(ino);
                 node.names.forget_inode(*ino, false);
@@ -203,6 +234,7 @@ impl Replay {
             Record::Entry { parent, name, ino, time_ns } => {
                 node.names.detach(*parent, name, time(*time_ns));
                 if let Some(ino) = ino {
+                    self.unborn.remove(ino);
                     node.names.attach(*parent, name, *ino, time(*time_ns));
                 }
             }
@@ -226,7 +258,18 @@ impl Replay {
             }
             Record::Synced { upto } => self.kept = self.kept.max(*upto),
             // Half a snapshot is no state that ever was: history cannot be cut within it.
-            Record::SnapshotEnd => self.kept = self.kept.max(position),
+            Record::SnapshotEnd => {
+                self.kept = self.kept.max(position);
+                // A snapshot tells of those without a name because somebody has them.
+                self.unborn.clear();
+            }
+            Record::Noted(inode) => self.noted(inode),
+            Record::Answered { lane, request, reply, record } => {
+                node.once.replay(*lane, *request, reply);
+                if let Some(record) = record {
+                    self.apply(position, record);
+                }
+            }
         }
     }
 
@@ -294,10 +337,19 @@ impl Replay {
         let node = &mut self.node;
         let ino = record.ino;
         let known = node.names.inode(ino).is_ok();
+        if self.noted.remove(&ino) {
+            node.io.file_mut(ino).home_valid = record.home_valid;
+            for (parent, name) in &record.home_names {
+                if node.names.slot(*parent, name).home != Some(ino) {
+                    node.names.adopt_home_name(*parent, name, ino);
+                }
+            }
+        }
         if !known {
             node.names.reserve_ino(ino);
             if record.home_names.is_empty() {
                 node.names.insert_new(ino, record.attr, record.target.clone());
+                self.unborn.insert(ino);
             } else {
                 node.names.inodes.insert(ino, Box::new(Inode { target: record.target.clone(), ..Inode::of_home(record.attr.kind) }));
             }
@@ -317,6 +369,25 @@ impl Replay {
                 node.names.attr_dirty.insert(ino);
             }
         }
+    }
+
+    fn noted(&mut self, record: &InodeRecord) {
+        let names = &mut self.node.names;
+        if let Ok(inode) = names.inode_mut(record.ino) {
+            // The root is always there, but nothing else of it is known.
+            if record.ino == Ino::ROOT && !inode.attr_loaded {
+                (inode.attr, inode.attr_loaded, inode.noted) = (record.attr, true, true);
+                (inode.attr_version, inode.attr_home) = (record.attr_version, record.attr_home);
+                self.noted.insert(Ino::ROOT);
+            }
+            return;
+        }
+        let InodeRecord { ino, attr, attr_version, attr_home, .. } = *record;
+        let target = record.target.clone();
+        let inode = Inode { attr, attr_loaded: true, attr_version, attr_home, target, noted: true, ..Inode::of_home(attr.kind) };
+        names.adopt_clean(ino, inode, &record.home_names);
+        names.set_home_id(ino, record.home_id);
+        self.noted.insert(ino);
     }
 
     fn size(&mut self, ino: Ino, size: u64, time_ns: i64) {
@@ -356,12 +427,43 @@ impl Replay {
         true
     }
 
+    /// Gives the clients what they hold, and forgets what home has and nobody holds.
+    fn give_held(&mut self, held: Option<&mut HeldBy<'_>>) {
+        let names = &mut self.node.names;
+        let mut kept = BTreeSet::new();
+        let takes_over = held.is_some();
+        if let Some(held) = held {
+            self.node.once.take_over();
+            for (ino, inode) in names.inodes.iter_mut().filter(|(ino, _)| **ino != Ino::ROOT && !self.unborn.contains(ino)) {
+                let Held { lookups, opens } = held(*ino, inode.attr.kind);
+                (inode.lookups, inode.opens) = (lookups, opens);
+                if lookups > 0 || opens > 0 {
+                    kept.insert(*ino);
+                }
+            }
+            let mut wanted: Vec<Ino> = kept.iter().copied().collect();
+            while let Some(inode) = wanted.pop().and_then(|ino| names.inodes.get(&ino)) {
+                wanted.extend(inode.home_names.iter().map(|(parent, _)| *parent).filter(|parent| kept.insert(*parent)));
+            }
+        } else {
+            self.node.once.clear();
+        }
+        for ino in core::mem::take(&mut self.noted).into_iter().filter(|ino| !kept.contains(ino)) {
+            if ino != Ino::ROOT {
+                names.forget_inode(ino, false);
+            } else if !takes_over && let Ok(root) = names.inode_mut(ino) {
+                (root.attr_loaded, root.noted) = (false, false);
+            }
+        }
+    }
+
     /// Drops what is home or of no use, and fills in what follows from the rest.
-    fn finish(&mut self, memory_intact: bool) {
+    fn finish(&mut self, memory_intact: bool, held: Option<&mut HeldBy<'_>>) {
+        self.give_held(held);
         let node = &mut self.node;
         let inos = node.io.files.keys().copied().collect::<Vec<_>>();
         for ino in inos {
-            let dead = node.names.inode(ino).is_ok_and(|i| !i.has_name() && ino != Ino::ROOT) || node.names.inode(ino).is_err();
+            let dead = node.names.inode(ino).is_ok_and(|i| !i.is_reachable() && ino != Ino::ROOT) || node.names.inode(ino).is_err();
             let useless = |p: &Piece| dead || !p.dirty;
             let pieces = node.io.files.get(&ino).map_or_else(Vec::new, |f| f.extents.iter().filter(useless).collect());
             for piece in pieces {
@@ -372,6 +474,7 @@ impl Replay {
                 node.io.files.remove(&ino);
                 continue;
             }
+            let orphan = node.names.inode(ino).is_ok_and(Inode::is_orphan);
             let at_home = node.names.inode(ino).is_ok_and(|i| !i.home_names.is_empty());
             let file = node.io.file_mut(ino);
             file.home_known = true;
@@ -381,7 +484,7 @@ impl Replay {
             file.home_junk = at_home;
             let home_valid = file.home_valid;
             node.io.change_holes(ino, |holes| holes.remove(home_valid..u64::MAX));
-            if let (Ok(inode), true) = (node.names.inode_mut(ino), at_home) {
+            if let (Ok(inode), true) = (node.names.inode_mut(ino), at_home && !orphan) {
                 inode.attr_version += 1;
                 node.names.attr_dirty.insert(ino);
             }

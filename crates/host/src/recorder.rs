@@ -287,7 +287,7 @@ pub fn replay_node(path: &Path) -> Result<ReplayReport, ReplayError> {
         Start::Recovered { config, records, memory_intact, now, checks } => {
             let mut checks = checks.into_iter();
             // An answer too few would be another question than in the run: the replay will show the difference.
-            let recovered = recover(config, records, memory_intact, now, &mut |_| checks.next().unwrap_or(false));
+            let recovered = recover(config, records, memory_intact, now, &mut |_| checks.next().unwrap_or(false), None);
             recovered.map(|recovered| recovered.node).map_err(|error| error.to_string())
         }
     })

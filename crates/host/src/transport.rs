@@ -1,5 +1,6 @@
 //! The way of a request from a client to a server.
 
+use forebay_core::effect::Once;
 use forebay_core::message::{Reply, Request};
 
 /// The bytes that travel beside a request.
@@ -23,8 +24,8 @@ pub trait Transport: Send + Sync {
     fn call(&self, request: Request, payload: CallPayload<'_>) -> Reply;
 
     /// As [`Transport::call`], and calls `waits` once before this thread begins to wait for others, if it has to. Whoever has few threads
-    /// can put another one to work then.
-    fn call_telling(&self, request: Request, payload: CallPayload<'_>, waits: &(dyn Fn() + Sync)) -> Reply {
+    /// can put another one to work then. With `once` a change that has been made and was not answered is not made again.
+    fn call_telling(&self, request: Request, payload: CallPayload<'_>, _once: Option<Once>, waits: &(dyn Fn() + Sync)) -> Reply {
         // Not known here whether it will: it may.
         waits();
         self.call(request, payload)
@@ -36,7 +37,7 @@ impl<T: Transport + ?Sized> Transport for std::sync::Arc<T> {
         (**self).call(request, payload)
     }
 
-    fn call_telling(&self, request: Request, payload: CallPayload<'_>, waits: &(dyn Fn() + Sync)) -> Reply {
-        (**self).call_telling(request, payload, waits)
+    fn call_telling(&self, request: Request, payload: CallPayload<'_>, once: Option<Once>, waits: &(dyn Fn() + Sync)) -> Reply {
+        (**self).call_telling(request, payload, once, waits)
     }
 }

@@ -6,16 +6,19 @@ mod start;
 mod world;
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use forebay_core::config::NodeConfig;
+use forebay_core::effect::Once;
 use forebay_core::errno::Errno;
 use forebay_core::id::{HomePath, Position};
 use forebay_core::message::{DrainFailure, DrainStep, Reply, Request, Status};
 use forebay_core::node::Node;
+use forebay_core::recovery::HeldBy;
 use forebay_host::driver::Driver;
 pub use forebay_host::transport::{CallPayload, Transport};
 
@@ -42,6 +45,14 @@ pub struct Options {
     pub record: Option<PathBuf>,
     /// Threads for work at home; at least 2. Each may hold one write at home in memory (`NodeConfig::home_write_bytes_max`).
     pub home_threads: usize,
+}
+
+/// What is left of an instance that was killed, beside its buffer.
+pub struct Takeover<'a> {
+    /// The home directory: another may stand at its path.
+    pub home: OwnedFd,
+    /// Says what clients hold.
+    pub held: &'a mut HeldBy<'a>,
 }
 
 /// What a recovery found.
@@ -91,7 +102,23 @@ impl Instance {
     /// # Errors
     /// See [`StartError`]; each names the file or directory and says what to do. Nothing that was in the buffer is touched then.
     pub fn start(options: Options) -> Result<Arc<Instance>, StartError> {
-        start::start(&options).map(Arc::new)
+        start::start(&options, None).map(Arc::new)
+    }
+
+    /// Starts an instance in the place of one that was killed, whose clients go on.
+    ///
+    /// # Errors
+    /// As for [`Instance::start`]; the buffer is in use until all of the other process is gone.
+    pub fn take_over(options: Options, takeover: Takeover<'_>) -> Result<Arc<Instance>, StartError> {
+        start::start(&options, Some(takeover)).map(Arc::new)
+    }
+
+    /// The home directory, for [`Takeover`].
+    ///
+    /// # Errors
+    /// When there are too many open files.
+    pub fn home_root(&self) -> io::Result<OwnedFd> {
+        self.world.home.root()
     }
 
     /// What the recovery found; `None` if the buffer is new.
@@ -168,7 +195,7 @@ impl Transport for Instance {
         Instance::call(self, request, payload)
     }
 
-    fn call_telling(&self, request: Request, payload: CallPayload<'_>, waits: &(dyn Fn() + Sync)) -> Reply {
-        self.driver.call_telling(request, payload, waits)
+    fn call_telling(&self, request: Request, payload: CallPayload<'_>, once: Option<Once>, waits: &(dyn Fn() + Sync)) -> Reply {
+        self.driver.call_telling(request, payload, once, waits)
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use forebay_core::config::{CLEANING_SEGMENTS, NodeConfig};
 use forebay_core::node::{ConfigError, Node};
-use forebay_core::recovery::{Damage, PieceCheck, RecoveryError, recover};
+use forebay_core::recovery::{Damage, HeldBy, PieceCheck, RecoveryError, recover};
 use forebay_core::time::Time;
 use forebay_host::clock::Clock;
 use forebay_host::driver::{Driver, Setup, Threads};
@@ -16,7 +16,7 @@ use forebay_host::recorder::{Recorder, Start};
 use forebay_store::{BufferDir, BufferError, BufferSettings, Journal, JournalEnd, OpenedJournal, PosixHome};
 
 use crate::world::{StoreJournal, StoreWorld};
-use crate::{Instance, Options, RecoverySummary};
+use crate::{Instance, Options, RecoverySummary, Takeover};
 
 /// Why an instance did not start.
 #[derive(Debug, thiserror::Error)]
@@ -109,14 +109,26 @@ struct Made {
     recovered: Option<RecoverySummary>,
 }
 
-pub(crate) fn start(options: &Options) -> Result<Instance, StartError> {
+pub(crate) fn start(options: &Options, takeover: Option<Takeover<'_>>) -> Result<Instance, StartError> {
     let backing_error = |source| StartError::Backing { path: options.backing.clone(), source };
-    let backing = options.backing.canonicalize().map_err(backing_error)?;
-    let home = PosixHome::open(&backing).map_err(backing_error)?;
+    let (backing, home, held) = match takeover {
+        // What stands at the path may be our own mount, which nobody serves at the moment.
+        Some(Takeover { home, held }) => {
+            (options.backing.clone(), PosixHome::at(options.backing.clone(), home).map_err(backing_error)?, Some(held))
+        }
+        None => {
+            let backing = options.backing.canonicalize().map_err(backing_error)?;
+            let home = PosixHome::open(&backing).map_err(backing_error)?;
+            (backing, home, None)
+        }
+    };
     let clock = Clock::start();
     let now = clock.now();
-    let made =
-        if BufferDir::exists(&options.buffer)? { reopen(options, &backing, home, now)? } else { create(options, &backing, home, now)? };
+    let made = if BufferDir::exists(&options.buffer)? {
+        reopen(options, &backing, home, now, held)?
+    } else {
+        create(options, &backing, home, now)?
+    };
     let recorder = match &options.record {
         Some(path) => {
             let failed = |source| StartError::Record { path: path.clone(), source };
@@ -148,7 +160,7 @@ fn create(options: &Options, backing: &Path, home: PosixHome, now: Time) -> Resu
     Ok(Made { node, journal, world, start: Start::New { config, now }, recovered: None })
 }
 
-fn reopen(options: &Options, backing: &Path, home: PosixHome, now: Time) -> Result<Made, StartError> {
+fn reopen(options: &Options, backing: &Path, home: PosixHome, now: Time, held: Option<&mut HeldBy<'_>>) -> Result<Made, StartError> {
     let buffer = BufferDir::open(&options.buffer, options.memory_dir.as_deref())?;
     let superblock = buffer.superblock();
     if superblock.backing != backing {
@@ -192,7 +204,7 @@ fn reopen(options: &Options, backing: &Path, home: PosixHome, now: Time) -> Resu
         RecoveryError::Damaged(damage) => StartError::Damaged { buffer: options.buffer.clone(), damage },
         source => StartError::Recovery { buffer: options.buffer.clone(), source },
     };
-    let recovered = recover(config.clone(), records, memory_intact, now, &mut check).map_err(failed)?;
+    let recovered = recover(config.clone(), records, memory_intact, now, &mut check, held).map_err(failed)?;
     let status = recovered.node.status();
     let summary = RecoverySummary {
         records: record_count,

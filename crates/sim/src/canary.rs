@@ -23,6 +23,8 @@ pub enum Canary {
     SlotsAreShared,
     /// A read gives zeros for bytes that it did not wait for.
     ReadDoesNotWait,
+    /// A request that is asked again does not say so.
+    AskedTwice,
     /// A truncation at home is left out.
     TruncateIsLeftOut,
     /// A rename at home is left out.
@@ -39,8 +41,9 @@ pub enum Canary {
 
 impl Canary {
     /// All bugs.
-    pub const ALL: [Canary; 13] = [
+    pub const ALL: [Canary; 14] = [
         Canary::JournalLosesItsEnd,
+        Canary::AskedTwice,
         Canary::SyncLogDoesNothing,
         Canary::SyncHomeDoesNothing,
         Canary::CompareSaysEqual,
@@ -60,6 +63,7 @@ impl Canary {
         use Property::*;
         match self {
             Canary::JournalLosesItsEnd => &[Acknowledged],
+            Canary::AskedTwice => &[Reads],
             Canary::SyncLogDoesNothing => &[Synced, Contract],
             Canary::SyncHomeDoesNothing => &[Drained],
             Canary::CompareSaysEqual => &[Drained, FlushOrder, Reads],

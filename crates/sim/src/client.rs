@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use forebay_core::attr::{AttrChange, Caller, Kind, SetTime};
 use forebay_core::id::{Ino, Name};
-use forebay_core::message::{AllocateMode, RenameMode, Reply, Request, SeekWhence};
+use forebay_core::message::{AllocateMode, DirEntry, RenameMode, Reply, Request, SeekWhence};
+use forebay_core::recovery::Held;
 use forebay_core::xattr::SetMode;
 
 use crate::rng::Rng;
@@ -63,6 +64,16 @@ impl Client {
         self.created = None;
     }
 
+    /// What the client holds, what it is about to give back included. Some inodes may come twice.
+    pub fn all_held(&self) -> impl Iterator<Item = (Ino, Held)> + '_ {
+        let going = self.script.iter().filter_map(|step| match step {
+            Step::Ask(Request::Forget { ino, count }) => Some((*ino, Held { lookups: *count, opens: 0 })),
+            _ => None,
+        });
+        let known = self.known.iter().map(|(ino, known)| (*ino, Held { lookups: known.references, opens: known.opens as u32 }));
+        known.chain(going)
+    }
+
     /// How long the client waits before it asks again, ns.
     pub fn pause_ns(&mut self) -> u64 {
         if self.rng.chance(300) { 0 } else { self.rng.below(self.workload.pause_ns_max) }
@@ -90,7 +101,12 @@ impl Client {
 
     /// A request that gives back one of the things that the client holds, if there is any: for the end.
     pub fn next_to_close(&mut self) -> Option<Request> {
-        self.script.clear();
+        while let Some(step) = self.script.pop_front() {
+            // What it has promised to give back it has forgotten otherwise.
+            if let Step::Ask(request @ Request::Forget { .. }) = step {
+                return Some(request);
+            }
+        }
         if let Some(handle) = self.handles.keys().next().copied() {
             self.handles.remove(&handle);
             return Some(Request::ReleaseDir { handle });
@@ -149,6 +165,9 @@ impl Client {
             Action::Drain => Request::Drain,
             Action::Forget => {
                 let ino = self.any(|known| known.references > 0 && known.opens == 0)?;
+                if self.lists(ino) {
+                    return None;
+                }
                 self.forget(ino)
             }
             Action::MakeNode => {
@@ -372,13 +391,18 @@ impl Client {
             }
             (Request::ReadDir { handle, from, .. }, Reply::Entries { entries }) => {
                 if let Some(open) = self.handles.get_mut(handle) {
-                    open.1 = from + entries.len() as u64;
+                    open.1 = entries.last().map_or(*from, DirEntry::cookie);
                 }
             }
             // The rest of a script makes no sense when its create has failed.
             (Request::Create { .. }, _) => self.created = None,
             _ => {}
         }
+    }
+
+    /// Whoever has a directory open has a reference to it.
+    fn lists(&self, ino: Ino) -> bool {
+        self.handles.values().any(|(of, _)| *of == ino)
     }
 
     fn with(&mut self, ino: Ino, change: impl FnOnce(&mut Known)) {
@@ -397,7 +421,8 @@ impl Client {
 
     /// The machine asks for its references on an inode: they are given back soon, or not.
     pub fn prune(&mut self, ino: Ino) {
-        let is_idle = self.known.get(&ino).is_some_and(|known| known.references > 0 && known.opens == 0) && ino != Ino::ROOT;
+        let is_idle =
+            self.known.get(&ino).is_some_and(|known| known.references > 0 && known.opens == 0) && ino != Ino::ROOT && !self.lists(ino);
         if is_idle && self.script.is_empty() && self.rng.chance(700) {
             let request = self.forget(ino);
             self.script.push_back(Step::Ask(request));
@@ -414,7 +439,7 @@ impl Client {
         } else {
             None
         };
-        if let Some(ino) = too_much.filter(|ino| *ino != Ino::ROOT && self.script.is_empty()) {
+        if let Some(ino) = too_much.filter(|ino| *ino != Ino::ROOT && !self.lists(*ino) && self.script.is_empty()) {
             let request = self.forget(ino);
             self.script.push_back(Step::Ask(request));
         }

@@ -39,11 +39,13 @@ pub enum Mode {
     FewInodes,
     /// The log has room for few records, and the writes are small; with crashes now and then.
     FewRecords,
+    /// The process is killed, and another takes over while the clients wait.
+    Takeover,
 }
 
 impl Mode {
     /// All modes.
-    pub const ALL: [Mode; 16] = [
+    pub const ALL: [Mode; 17] = [
         Mode::Mixed,
         Mode::Clients,
         Mode::SharedFile,
@@ -60,6 +62,7 @@ impl Mode {
         Mode::Staging,
         Mode::FewInodes,
         Mode::FewRecords,
+        Mode::Takeover,
     ];
 
     /// The mode's name on the command line.
@@ -206,6 +209,8 @@ pub struct Faults {
     pub crashes: u64,
     /// Of a thousand crashes, how many are power losses.
     pub power_loss_per_mille: u64,
+    /// A kill is a change of processes that clients do not notice but for a pause.
+    pub takeover: bool,
     /// Steps between crashes, at most.
     pub crash_steps_max: u64,
     /// While home is failing: errors in a thousand effects.
@@ -300,7 +305,12 @@ fn config(mode: Mode, seed: u64, rng: &mut Rng) -> NodeConfig {
         journal_records_max: *rng.pick(&[20, 100, 1000, 200_000]),
         records_max: if mode == Mode::FewRecords { *rng.pick(&[1, 200, 500, 2000]) } else { NodeConfig::default().records_max },
         hidden_names_max: if mode == Mode::FewInodes { *rng.pick(&[1, 5, 1 << 20]) } else { NodeConfig::default().hidden_names_max },
-        inodes_max: if mode == Mode::FewInodes { *rng.pick(&[1, 3, 6, 12]) } else { NodeConfig::default().inodes_max },
+        takeover: mode == Mode::Takeover || seed.is_multiple_of(3),
+        inodes_max: if mode == Mode::FewInodes || (mode == Mode::Takeover && seed.is_multiple_of(2)) {
+            *rng.pick(&[1, 3, 6, 12])
+        } else {
+            NodeConfig::default().inodes_max
+        },
         seed,
         uid: 1000,
         gid: 1000,
@@ -330,6 +340,7 @@ fn workload(mode: Mode, config: &NodeConfig, rng: &mut Rng) -> Workload {
         Mode::ManyFiles | Mode::FewInodes => *rng.pick(&[4, 30]),
         _ => rng.range(2, 6),
     };
+    let takes_all = rng.chance(300);
     Workload {
         clients,
         actions: match mode {
@@ -341,6 +352,7 @@ fn workload(mode: Mode, config: &NodeConfig, rng: &mut Rng) -> Workload {
             Mode::Staging => STAGING,
             // Holes divide pieces, and are bounded like records.
             _ if mode.is_complete() || mode == Mode::FewRecords => COMPLETE[kind % 2],
+            Mode::Takeover if takes_all => COMPLETE[kind % 2],
             _ => [MIXED, DATA, STREAM, NAMES][kind],
         },
         names: if kind == 2 { 2 } else { names },
@@ -358,7 +370,7 @@ fn workload(mode: Mode, config: &NodeConfig, rng: &mut Rng) -> Workload {
         pause_ns_max: *rng.pick(&[1_000, 100_000, 20_000_000]),
         at_home: *rng.pick(&[0, 3, 12, 30]),
         links_at_home: false,
-        is_complete: mode.is_complete(),
+        is_complete: mode.is_complete() || (mode == Mode::Takeover && takes_all),
     }
 }
 
@@ -378,6 +390,9 @@ fn faults(mode: Mode, rng: &mut Rng) -> Faults {
             _ => Faults::default(),
         },
         Mode::Kill => crashes,
+        Mode::Takeover => {
+            Faults { takeover: true, crashes: rng.range(1, 20), home_error_per_mille: *rng.pick(&[0, 0, 20, 300]), ..crashes }
+        }
         Mode::Power => Faults { power_loss_per_mille: *rng.pick(&[500, 1000]), ..crashes },
         Mode::HomeFaults => home,
         Mode::LogFaults => Faults { log_error_per_mille: *rng.pick(&[1, 10, 50]), ..Faults::default() },

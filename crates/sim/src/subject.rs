@@ -7,7 +7,7 @@ use forebay_core::machine::Machine;
 use forebay_core::message::Status;
 use forebay_core::node::Node;
 use forebay_core::record::Record;
-use forebay_core::recovery::{self, PieceCheck};
+use forebay_core::recovery::{self, HeldBy, PieceCheck};
 use forebay_core::time::Time;
 
 /// A machine that the simulator can start, and start again from its journal.
@@ -21,7 +21,7 @@ pub trait Subject: Machine<Input = Input, Effect = Effect> + Sized {
     /// What it says about itself, for a report.
     fn status(&self) -> Status;
 
-    /// A machine from its journal, and where history was cut.
+    /// A machine from its journal, and where history was cut. With `held` it takes over from one that clients still use.
     ///
     /// # Errors
     /// Says why the journal cannot be used.
@@ -31,6 +31,7 @@ pub trait Subject: Machine<Input = Input, Effect = Effect> + Sized {
         memory_intact: bool,
         now: Time,
         check: &mut dyn FnMut(&PieceCheck) -> bool,
+        held: Option<&mut HeldBy<'_>>,
     ) -> Result<(Self, Option<Position>), String>;
 }
 
@@ -49,8 +50,9 @@ impl Subject for Node {
         memory_intact: bool,
         now: Time,
         check: &mut dyn FnMut(&PieceCheck) -> bool,
+        held: Option<&mut HeldBy<'_>>,
     ) -> Result<(Node, Option<Position>), String> {
-        let recovered = recovery::recover(config, records, memory_intact, now, check).map_err(|error| error.to_string())?;
+        let recovered = recovery::recover(config, records, memory_intact, now, check, held).map_err(|error| error.to_string())?;
         Ok((recovered.node, recovered.cut_at))
     }
 }

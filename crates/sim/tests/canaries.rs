@@ -10,6 +10,7 @@ const SEEDS_MAX: u64 = 60;
 fn mode_for(canary: Canary) -> Mode {
     match canary {
         Canary::JournalLosesItsEnd => Mode::Kill,
+        Canary::AskedTwice => Mode::Takeover,
         Canary::SyncLogDoesNothing => Mode::Power,
         Canary::OldFlushComesLate => Mode::Tiny,
         Canary::PunchIsLeftOut | Canary::XattrsAreLeftOut => Mode::Complete,

@@ -46,4 +46,5 @@ modes! {
     single_files_brought_home: Staging, 500;
     few_inodes: FewInodes, 400;
     few_records: FewRecords, 300;
+    taken_over_again_and_again: Takeover, 400;
 }

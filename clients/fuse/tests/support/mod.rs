@@ -197,7 +197,7 @@ impl State {
             }
             Request::ReadDirPlus { handle, from, max } => {
                 let snapshot = self.snapshots.get(&handle).ok_or(Errno::ESTALE)?.clone();
-                let entries = snapshot.into_iter().skip(from as usize).take(max as usize).map(|entry| {
+                let entries = behind(snapshot, from).take(max as usize).map(|entry| {
                     let attr = self.entry(entry.ino).ok().map(|(_, attr)| attr);
                     (entry, attr)
                 });
@@ -224,8 +224,8 @@ impl State {
                 Reply::DirOpened { handle: self.next }
             }
             Request::ReadDir { handle, from, max } => {
-                let snapshot = self.snapshots.get(&handle).ok_or(Errno::ESTALE)?;
-                Reply::Entries { entries: snapshot.iter().skip(from as usize).take(max as usize).cloned().collect() }
+                let snapshot = self.snapshots.get(&handle).ok_or(Errno::ESTALE)?.clone();
+                Reply::Entries { entries: behind(snapshot, from).take(max as usize).collect() }
             }
             Request::ReleaseDir { handle } => {
                 self.snapshots.remove(&handle);
@@ -295,4 +295,10 @@ pub fn options(path: &Path) -> MountOptions {
 /// Mounts a server of this kind.
 pub fn mount(server: &Arc<MemoryServer>, options: MountOptions) -> Mounted {
     forebay_fuse::mount(Client::new(server.clone()), options).unwrap()
+}
+
+/// Entries in the order of their cookies, from behind one on.
+fn behind(mut entries: Vec<DirEntry>, from: u64) -> impl Iterator<Item = DirEntry> {
+    entries.sort_by_key(DirEntry::cookie);
+    entries.into_iter().filter(move |entry| entry.cookie() > from)
 }

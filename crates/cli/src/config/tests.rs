@@ -11,7 +11,7 @@ fn layers(flags: &[(Key, &str)], variables: &[(&str, &str)], file: Option<&str>)
     }
     let variables: Vec<(OsString, OsString)> = variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
     let flag = |key: Key| flags.iter().find(|(given, _)| *given == key).map(|(_, value)| value.into());
-    let layers = Layers::load(&flag, file.map(|_| path), &variables);
+    let layers = Layers::load(&flag, file.map(|_| path), &variables, &|path| std::fs::read_to_string(path));
     (folder, layers)
 }
 
@@ -89,11 +89,20 @@ fn a_wrong_value_names_where_it_stands() {
 
 #[test]
 fn only_a_file_that_was_named_must_exist() {
-    let named = Layers::load(&|_| None, Some("/no/such/file.toml".into()), &[]).unwrap_err().to_string();
+    let named =
+        Layers::load(&|_| None, Some("/no/such/file.toml".into()), &[], &|path| std::fs::read_to_string(path)).unwrap_err().to_string();
     assert!(named.contains("/no/such/file.toml") && named.contains("--config"), "{named}");
-    let variable = Layers::load(&|_| None, None, &[("FOREBAY_CONFIG".into(), "/no/such/file.toml".into())]).unwrap_err().to_string();
+    let variable =
+        Layers::load(&|_| None, None, &[("FOREBAY_CONFIG".into(), "/no/such/file.toml".into())], &|path| std::fs::read_to_string(path))
+            .unwrap_err()
+            .to_string();
     assert!(variable.contains("FOREBAY_CONFIG"), "{variable}");
-    assert_eq!(Layers::load(&|_| None, None, &[("XDG_CONFIG_HOME".into(), "/no/such".into())]).unwrap().file, None);
+    assert_eq!(
+        Layers::load(&|_| None, None, &[("XDG_CONFIG_HOME".into(), "/no/such".into())], &|path| std::fs::read_to_string(path))
+            .unwrap()
+            .file,
+        None
+    );
 }
 
 #[test]
@@ -102,7 +111,8 @@ fn the_default_file_is_found() {
     let path = folder.path().join("forebay/config.toml");
     std::fs::create_dir(path.parent().unwrap()).unwrap();
     std::fs::write(&path, "keep = true\n").unwrap();
-    let loaded = Layers::load(&|_| None, None, &[("XDG_CONFIG_HOME".into(), folder.path().into())]).unwrap();
+    let loaded =
+        Layers::load(&|_| None, None, &[("XDG_CONFIG_HOME".into(), folder.path().into())], &|path| std::fs::read_to_string(path)).unwrap();
     assert_eq!(loaded.file, Some(path));
     assert!(Settings::read(&loaded).unwrap().keep);
 }

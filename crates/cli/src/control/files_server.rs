@@ -145,7 +145,7 @@ impl Conversation<'_> {
                 Ok(entries) => entries,
                 Err(errno) => break Ok(Err(errno)),
             };
-            from += entries.len() as u64;
+            from = entries.last().map_or(from, |entry| entry.cookie());
             let told: io::Result<()> = entries.iter().try_for_each(|entry| {
                 let answer = FileAnswer::Entry { name: entry.name.as_bytes().to_vec(), kind: entry.kind };
                 write_line(&mut self.stream, &answer)

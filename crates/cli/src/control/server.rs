@@ -165,7 +165,13 @@ impl Shared {
                 self.tag.role, self.tag.process.pid, self.tag.process.pid
             ));
         }
-        let users = self.tag.mount.as_deref().filter(|_| !force).map(|mount| mounts::users(mount, mounts::Sees::Any)).unwrap_or_default();
+        let users = self
+            .tag
+            .mount
+            .as_deref()
+            .filter(|_| !force)
+            .map(|mount| mounts::users(mount, mounts::Sees::Any, &[self.tag.process.pid]))
+            .unwrap_or_default();
         (!users.is_empty())
             .then(|| format!("the mount is in use by {}; end them, or detach it from them with --force", mounts::describe(&users)))
     }

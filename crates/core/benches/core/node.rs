@@ -52,7 +52,7 @@ impl World {
     fn call(&mut self, request: Request) {
         let call = CallId(self.next_call);
         self.next_call += 1;
-        self.inputs.push_back(Input::Call { call, request });
+        self.inputs.push_back(Input::Call { call, request, once: None });
         self.settle();
     }
 

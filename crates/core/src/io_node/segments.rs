@@ -452,7 +452,7 @@ impl Segments {
         self.dying = unused.map(|slot| Dying { slot, memory: None, position: last, needs_medium: true }).collect();
         let memory = self.live.values().filter_map(|s| s.memory).collect::<BTreeSet<_>>();
         self.free_memory = (0..memory_segments_max).map(MemorySlot).filter(|m| !memory.contains(m)).collect();
-        self.peak = used.len() as u32;
+        self.peak = self.used_count();
     }
 }
 

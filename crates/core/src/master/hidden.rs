@@ -15,7 +15,7 @@ use crate::message::DirEntry;
 use crate::time::Time;
 
 /// FNV-1a, with a last mix so that similar names differ in all bits.
-pub(super) fn hash(name: &[u8]) -> u64 {
+pub(crate) fn hash(name: &[u8]) -> u64 {
     let mut value = name.iter().fold(0xcbf2_9ce4_8422_2325, |value: u64, byte| (value ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3));
     value = (value ^ (value >> 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     value ^ (value >> 29)

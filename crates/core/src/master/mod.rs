@@ -9,6 +9,7 @@ mod hidden;
 mod name_set;
 mod reconcile;
 
+pub(crate) use hidden::hash;
 pub use name_set::NameSet;
 pub use reconcile::SlotAction;
 
@@ -58,6 +59,8 @@ pub struct Inode {
     pub opens: u32,
     /// The journal knows the inode.
     pub journaled: bool,
+    /// The journal knows its number and where it stands at home, no more.
+    pub noted: bool,
     /// A change of its names at home is under way.
     pub busy: bool,
     /// Its entries, for a directory.
@@ -508,12 +511,29 @@ impl Namespace {
         }
     }
 
-    /// For recovery: inodes with no name here or at home, but for those that a change at home is about.
+    /// For recovery: inodes with no name here or at home that nobody refers to, but for those that a change at home is about.
     pub(crate) fn drop_orphans(&mut self, kept: &BTreeSet<Ino>) {
-        let nameless = |ino: &Ino, i: &Inode| *ino != Ino::ROOT && i.links.is_empty() && i.home_names.is_empty() && !kept.contains(ino);
+        let unused = |i: &Inode| i.links.is_empty() && i.home_names.is_empty() && i.opens == 0 && i.lookups == 0;
+        let nameless = |ino: &Ino, i: &Inode| *ino != Ino::ROOT && unused(i) && !kept.contains(ino);
         let orphans = self.inodes.iter().filter(|(ino, inode)| nameless(ino, inode));
         for ino in orphans.map(|(ino, _)| *ino).collect::<Vec<_>>() {
             self.remove_inode(ino);
+        }
+    }
+
+    /// For recovery: an inode that is as home has it. Where another stands under one of its names, it has not that name.
+    pub(crate) fn adopt_clean(&mut self, ino: Ino, inode: Inode, names: &[(Ino, Name)]) {
+        self.reserve_ino(ino);
+        self.inodes.insert(ino, Box::new(inode));
+        for (parent, name) in names {
+            if !self.inodes.contains_key(parent) || self.slot(*parent, name) != Slot::default() {
+                continue;
+            }
+            self.change_slot(*parent, name, Time::default(), |slot| *slot = Slot { current: Some(ino), home: Some(ino), busy: false });
+            if let Some(inode) = self.inodes.get_mut(&ino) {
+                inode.links.insert((*parent, name.clone()));
+                inode.home_names.insert((*parent, name.clone()));
+            }
         }
     }
 
@@ -540,6 +560,7 @@ impl Inode {
             lookups: 0,
             opens: 0,
             journaled: false,
+            noted: false,
             busy: false,
             dir: (kind == Kind::Directory).then(Box::default),
             home_id: None,

@@ -117,8 +117,9 @@ impl Node {
         let reachable = self.names.inodes.get(&ino).is_some_and(|i| i.is_reachable());
         let dropped_set_id = drops_set_id && self.drop_set_id(ino);
         let mut at = offset;
-        let last = spaces.len() - 1;
-        for (index, (space, crc)) in spaces.into_iter().zip(sums).enumerate() {
+        let mut pieces = Vec::with_capacity(spaces.len());
+        let mut left = Vec::with_capacity(spaces.len());
+        for (space, crc) in spaces.into_iter().zip(sums) {
             let (offset, len, file_offset) = (space.at.offset, space.at.len, at);
             at += u64::from(len);
             self.io.segments.written(space, Some(LogRecord { offset, len, ino, file_offset, lsn, crc, time_ns }));
@@ -126,15 +127,13 @@ impl Node {
                 let piece = Piece { offset: file_offset, len, segment: space.segment, segment_offset: offset, lsn, dirty: true };
                 self.io.insert_dirty(ino, piece);
             }
-            let record =
-                Record::Data(DataRecord { ino, file_offset, len, segment: space.segment, segment_offset: offset, lsn, crc, time_ns });
-            if index == last {
-                self.record_and_reply(record, call, Reply::Written { offset: write.offset, len: write.len, dropped_set_id });
-            } else {
-                self.record(record);
-            }
-            self.try_leave(space.segment);
+            pieces.push(DataRecord { ino, file_offset, len, segment: space.segment, segment_offset: offset, lsn, crc, time_ns });
+            left.push(space.segment);
         }
+        // One record: a write that is asked again must find all of itself or nothing.
+        let record = if let [data] = pieces[..] { Record::Data(data) } else { Record::DataPieces { pieces } };
+        self.record_and_reply(record, call, Reply::Written { offset: write.offset, len: write.len, dropped_set_id });
+        left.into_iter().for_each(|segment| self.try_leave(segment));
         self.counters.writes += 1;
         self.counters.written_bytes += u64::from(write.len);
         self.wrote(ino, write.offset..end, reachable);

@@ -37,20 +37,26 @@ pub(super) struct JournalBooks {
 impl Node {
     /// Appends a record.
     pub(super) fn record(&mut self, record: Record) -> Position {
-        self.record_with(record, None)
+        self.record_with(record, None, false)
     }
 
     /// Appends a record; when it is appended, so are all before it, and the client is answered.
     pub(super) fn record_and_reply(&mut self, record: Record, call: CallId, reply: Reply) {
-        self.record_with(record, Some((call, reply)));
+        let record = self.answered_by(record, call, &reply);
+        self.record_with(record, Some((call, reply)), false);
     }
 
-    fn record_with(&mut self, record: Record, reply: Option<(CallId, Reply)>) -> Position {
+    /// The same for a record that says nothing new of the files: should it fail, the client is answered all the same.
+    pub(super) fn record_note(&mut self, record: Record, call: CallId, reply: Reply) {
+        self.record_with(record, Some((call, reply)), true);
+    }
+
+    fn record_with(&mut self, record: Record, reply: Option<(CallId, Reply)>, is_note: bool) -> Position {
         let position = self.next_position(1);
-        if !matches!(record, Record::Synced { .. }) {
+        if !matches!(record, Record::Synced { .. } | Record::Noted(_)) {
             self.journal.last_change = position;
         }
-        let token = self.expect(Pending::Journal { position, reply });
+        let token = self.expect(Pending::Journal { position, reply, is_note });
         self.emit(Effect::Journal { token, position, record });
         position
     }
@@ -62,7 +68,13 @@ impl Node {
         first
     }
 
-    pub(super) fn journal_done(&mut self, position: Position, reply: Option<(CallId, Reply)>, result: Result<Outcome, Errno>) {
+    pub(super) fn journal_done(
+        &mut self,
+        position: Position,
+        reply: Option<(CallId, Reply)>,
+        is_note: bool,
+        result: Result<Outcome, Errno>,
+    ) {
         match result {
             Ok(Outcome::Done) if self.journal.failed.is_none() => {
                 self.journal.appended = self.journal.appended.max(position);
@@ -73,8 +85,10 @@ impl Node {
             other => {
                 let errno = self.journal.failed.unwrap_or(errno_of(other));
                 self.journal.failed = Some(errno);
-                if let Some((call, _)) = reply {
-                    self.fail(call, errno);
+                match reply {
+                    Some((call, reply)) if is_note => self.reply(call, reply),
+                    Some((call, _)) => self.fail(call, errno),
+                    None => {}
                 }
             }
         }

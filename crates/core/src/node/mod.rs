@@ -16,6 +16,7 @@ mod home_settle;
 mod journal;
 mod name_calls;
 mod name_room;
+mod once;
 mod range_calls;
 mod read_calls;
 mod room;
@@ -43,6 +44,7 @@ use home_names::ChangedSlots;
 use home_settle::Home;
 use journal::JournalBooks;
 use name_room::NameRoom;
+pub(crate) use once::OnceBooks;
 use read_calls::ReadCall;
 use room::SyncBooks;
 
@@ -102,7 +104,7 @@ impl NodeConfig {
 /// What is to be done when an effect has ended.
 #[derive(Debug)]
 enum Pending {
-    Journal { position: Position, reply: Option<(CallId, Reply)> },
+    Journal { position: Position, reply: Option<(CallId, Reply)>, is_note: bool },
     Rotate { last: Position },
     WriteCall(data_calls::WriteCall),
     ReadLog { call: CallId },
@@ -169,6 +171,7 @@ pub struct Node {
     /// The listing of home that has just come, for the requests that have waited for it.
     fresh_listing: Option<(Ino, Entries)>,
     name_room: NameRoom,
+    pub(crate) once: OnceBooks,
     counters: Counters,
 }
 
@@ -206,6 +209,7 @@ impl Node {
             dir_handles: BTreeMap::new(),
             fresh_listing: None,
             name_room: NameRoom::default(),
+            once: OnceBooks::default(),
             counters: Counters::default(),
             config,
         })
@@ -225,6 +229,8 @@ impl Node {
     pub(crate) fn begin_after_recovery(&mut self, last: Position, intents: Vec<(Ino, ChangedSlots)>, now: Time) {
         self.journal.last = last;
         self.journal.appended = last;
+        // Clients may still have handles of before.
+        self.next_handle = now.as_nanos();
         self.io.segments.rebuild_free(self.config.memory_segments_max, last);
         self.io.count_again();
         self.redo_intents(intents);
@@ -279,6 +285,7 @@ impl Node {
     }
 
     fn reply(&mut self, call: CallId, reply: Reply) {
+        self.end_once(call);
         self.emit(Effect::Reply { call, reply });
     }
 
@@ -404,7 +411,7 @@ impl Node {
             return;
         };
         match pending {
-            Pending::Journal { position, reply } => self.journal_done(position, reply, result),
+            Pending::Journal { position, reply, is_note } => self.journal_done(position, reply, is_note, result),
             Pending::Rotate { last } => self.rotate_done(last, result),
             Pending::WriteCall(write) => self.write_done(write, result),
             Pending::ReadLog { call } => self.read_log_done(call, result),
@@ -532,7 +539,11 @@ impl Machine for Node {
     fn handle(&mut self, now: Time, input: Input) {
         self.now = self.now.max(now);
         match input {
-            Input::Call { call, request } => self.call(call, request),
+            Input::Call { call, request, once } => {
+                if !once.is_some_and(|once| self.begin_once(call, &request, once)) {
+                    self.call(call, request);
+                }
+            }
             Input::Done { token, result } => self.done(token, result),
         }
         self.pump();

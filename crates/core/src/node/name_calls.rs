@@ -11,10 +11,13 @@ use crate::master::{Namespace, Need, Stop, TARGET_BYTES_MAX, check_name};
 use crate::message::{RenameMode, Reply, Request};
 use crate::record::Record;
 
+/// Of a directory's handle, the bits that tell it from others of the same directory.
+const HANDLE_BITS: u32 = 20;
+
 impl Node {
     pub(super) fn name_call(&mut self, call: CallId, request: &Request) -> Result<(), Stop> {
         let reply = match request {
-            Request::Lookup { parent, name } => self.lookup(*parent, name)?,
+            Request::Lookup { parent, name } => return self.lookup(call, *parent, name),
             Request::Forget { ino, count } => self.forget(*ino, *count),
             Request::GetAttr { ino } => Reply::Attr { attr: self.attr_of(*ino)? },
             Request::ReadLink { ino } => self.read_link(*ino)?,
@@ -22,7 +25,7 @@ impl Node {
             Request::Release { ino } => self.release(*ino),
             Request::OpenDir { ino } => self.open_dir(*ino)?,
             Request::ReadDir { handle, from, max } => self.read_dir(*handle, *from, *max)?,
-            Request::ReadDirPlus { handle, from, max } => self.read_dir_plus(*handle, *from, *max)?,
+            Request::ReadDirPlus { handle, from, max } => return self.read_dir_plus(call, *handle, *from, *max),
             Request::ReleaseDir { handle } => {
                 self.dir_handles.remove(handle);
                 Reply::Done
@@ -69,13 +72,14 @@ impl Node {
         Ok(attr)
     }
 
-    fn lookup(&mut self, parent: Ino, name: &Name) -> Result<Reply, Stop> {
+    fn lookup(&mut self, call: CallId, parent: Ino, name: &Name) -> Result<(), Stop> {
         let ino = self.names.occupant(parent, name)?.ok_or(Errno::ENOENT)?;
         let attr = self.attr_of(ino)?;
         let inode = self.names.inode_mut(ino)?;
         inode.lookups += 1;
         (inode.used, inode.pruned) = (true, false);
-        Ok(Reply::Entry { ino, attr })
+        self.note_and_reply(ino, call, Reply::Entry { ino, attr });
+        Ok(())
     }
 
     fn forget(&mut self, ino: Ino, count: u64) -> Reply {
@@ -124,16 +128,26 @@ impl Node {
 
     fn open_dir(&mut self, ino: Ino) -> Result<Reply, Stop> {
         self.names.loaded_dir(ino)?;
-        let handle = self.next_handle;
-        self.next_handle += 1;
+        // Should the process die, the handle still says which directory it is of.
+        let handle = loop {
+            let handle = ino.0 << HANDLE_BITS | self.next_handle & ((1 << HANDLE_BITS) - 1);
+            self.next_handle += 1;
+            if !self.dir_handles.contains_key(&handle) {
+                break handle;
+            }
+        };
         self.dir_handles.insert(handle, (ino, None));
         Ok(Reply::DirOpened { handle })
     }
 
     fn read_dir(&mut self, handle: u64, from: u64, max: u32) -> Result<Reply, Stop> {
-        let (ino, snapshot) = self.dir_handles.get(&handle).ok_or(Errno::EINVAL)?;
-        if from == 0 || snapshot.is_none() {
-            let ino = *ino;
+        let known = self.dir_handles.get(&handle);
+        if from == 0 || known.is_none_or(|(_, snapshot)| snapshot.is_none()) {
+            // One that is not known was given by a process that is dead: the directory is looked at anew, and gone on with.
+            let ino = known.map_or(Ino(handle >> HANDLE_BITS), |(ino, _)| *ino);
+            if known.is_none() {
+                self.names.loaded(ino)?.dir.as_ref().ok_or(Errno::EINVAL)?;
+            }
             let entries = match self.dir_entries(ino) {
                 Err(Stop::Need(need)) => return Err(Stop::Need(need)),
                 // A removed directory that is still open has no entries.
@@ -141,16 +155,16 @@ impl Node {
             };
             self.dir_handles.insert(handle, (ino, Some(entries)));
         }
-        let from = usize::try_from(from).unwrap_or(usize::MAX);
         let entries = self.dir_handles.get(&handle).and_then(|(_, snapshot)| snapshot.as_ref());
-        let entries = entries.into_iter().flat_map(|entries| entries.from(from)).take(max as usize);
+        let entries = entries.into_iter().flat_map(|entries| entries.behind(from)).take(max as usize);
         Ok(Reply::Entries { entries: entries.map(Namespace::dir_entry).collect() })
     }
 
-    fn read_dir_plus(&mut self, handle: u64, from: u64, max: u32) -> Result<Reply, Stop> {
+    fn read_dir_plus(&mut self, call: CallId, handle: u64, from: u64, max: u32) -> Result<(), Stop> {
         let Reply::Entries { entries } = self.read_dir(handle, from, max)? else { return Err(Errno::EINVAL.into()) };
         let (parent, _) = self.dir_handles[&handle];
         let mut with_attr = Vec::with_capacity(entries.len());
+        let mut note = None;
         for entry in entries {
             // An entry of the snapshot may be gone, or another one by now.
             let is_there = self.names.slot(parent, &entry.name).current == Some(entry.ino);
@@ -164,10 +178,20 @@ impl Node {
             };
             if attr.is_some() {
                 self.names.inode_mut(entry.ino)?.lookups += 1;
+                if let Some(record) = self.note(entry.ino)
+                    && let Some(before) = note.replace(record)
+                {
+                    self.record(before);
+                }
             }
             with_attr.push((entry, attr));
         }
-        Ok(Reply::EntriesPlus { entries: with_attr })
+        let reply = Reply::EntriesPlus { entries: with_attr };
+        match note {
+            Some(record) => self.record_note(record, call, reply),
+            None => self.reply(call, reply),
+        }
+        Ok(())
     }
 
     /// What the application sees in a directory. Names that are hidden are taken from a listing of home that was made for this.
@@ -185,8 +209,7 @@ impl Node {
         }
         let hidden = listing.into_iter().flat_map(Entries::iter).filter(|entry| dir.hides(entry.name));
         hidden.for_each(|entry| entries.push(entry.name, entry.kind, None));
-        entries.shrink_to_fit();
-        Ok(entries)
+        Ok(entries.in_order())
     }
 
     #[allow(clippy::too_many_arguments)] // The fields of one request, and no subset of them means anything.
@@ -246,7 +269,7 @@ impl Node {
             let inode = self.names.inode_mut(ino)?;
             inode.lookups += 1;
             inode.opens += 1;
-            self.reply(call, Reply::Created { ino, attr });
+            self.note_and_reply(ino, call, Reply::Created { ino, attr });
             return Ok(());
         }
         let ino = self.make_inode(parent, name, Kind::File, mode, 0, None, caller)?;
@@ -385,7 +408,7 @@ impl Node {
         }
         self.io.files.remove(&ino);
         self.home.forget(ino);
-        if self.names.inodes.get(&ino).is_some_and(|i| i.journaled) {
+        if self.names.inodes.get(&ino).is_some_and(|i| i.journaled || i.noted) {
             self.record(Record::InodeGone { ino });
         }
         self.names.remove_inode(ino);

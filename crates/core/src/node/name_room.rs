@@ -120,7 +120,7 @@ impl Node {
         self.io.remove(ino, 0..u64::MAX);
         self.io.files.remove(&ino);
         self.home.forget(ino);
-        if self.names.inodes.get(&ino).is_some_and(|i| i.journaled) {
+        if self.names.inodes.get(&ino).is_some_and(|i| i.journaled || i.noted) {
             self.record(Record::Forgotten { ino });
         }
         self.names.forget_inode(ino, true);

@@ -15,16 +15,19 @@ impl Node {
             records.push(Record::SegmentOpened { segment: *id, slot: segment.slot, memory: segment.memory });
         }
         let needed = self.needed_inodes();
+        let referred = self.referred_inodes(&needed);
         for (ino, inode) in &mut self.names.inodes {
             inode.journaled = needed.contains(ino);
+            inode.noted = referred.contains(ino);
         }
-        self.push_inodes(&needed, &mut records);
+        self.push_inodes(&needed, false, &mut records);
+        self.push_inodes(&referred, true, &mut records);
         self.push_entries(&mut records);
         self.push_holes(&mut records);
         self.push_data(&mut records);
         records.extend(needed.iter().filter_map(|ino| self.names.xattrs_record(*ino)));
         // Names and bytes above have touched link counts and times: say again what they are.
-        self.push_inodes(&needed, &mut records);
+        self.push_inodes(&needed, false, &mut records);
         for ino in &needed {
             if let Some(inode) = self.names.inodes.get(ino).filter(|i| i.attr_version == i.attr_home) {
                 records.push(Record::AttrHome { ino: *ino, version: inode.attr_version });
@@ -32,6 +35,7 @@ impl Node {
         }
         let intents = self.home.open_intents.values();
         records.extend(intents.map(|(ino, slots)| Record::HomeIntent { ino: *ino, slots: slots.clone() }));
+        records.extend(self.once.records());
         records
     }
 
@@ -52,6 +56,11 @@ impl Node {
                 wanted.push(*ino);
             }
         }
+        if self.config.takeover {
+            // What clients refer to is kept for who takes over; what has no name must be told whole.
+            let nameless = self.names.inodes.iter().filter(|(ino, i)| **ino != Ino::ROOT && i.home_names.is_empty() && i.links.is_empty());
+            wanted.extend(nameless.filter(|(_, i)| i.lookups > 0 || i.opens > 0).map(|(ino, _)| *ino));
+        }
         let mut needed = BTreeSet::new();
         while let Some(ino) = wanted.pop() {
             let Some(inode) = self.names.inodes.get(&ino) else { continue };
@@ -62,14 +71,32 @@ impl Node {
         needed
     }
 
+    /// Inodes that are as home has them and that clients refer to, with the directories above.
+    fn referred_inodes(&self, needed: &BTreeSet<Ino>) -> BTreeSet<Ino> {
+        let mut referred = BTreeSet::new();
+        if !self.config.takeover {
+            return referred;
+        }
+        let clients = self.names.inodes.iter().filter(|(_, i)| i.lookups > 0 || i.opens > 0);
+        let mut wanted: Vec<Ino> = clients.map(|(ino, _)| *ino).collect();
+        while let Some(ino) = wanted.pop() {
+            let Some(inode) = self.names.inodes.get(&ino).filter(|i| i.attr_loaded && !needed.contains(&ino)) else { continue };
+            if referred.insert(ino) {
+                wanted.extend(inode.home_names.iter().map(|(parent, _)| *parent));
+            }
+        }
+        referred
+    }
+
     /// Directories before what stands in them at home: a name cannot be entered where nothing is known.
-    fn push_inodes(&self, needed: &BTreeSet<Ino>, records: &mut Vec<Record>) {
+    fn push_inodes(&self, needed: &BTreeSet<Ino>, as_notes: bool, records: &mut Vec<Record>) {
         let mut begun = BTreeSet::new();
         for ino in needed {
             let mut stack = Vec::from([(*ino, false)]);
             while let Some((ino, are_parents_said)) = stack.pop() {
                 if are_parents_said {
-                    records.extend(self.names.inode_record(ino, self.home_valid_of(ino)));
+                    let record = || self.names.inode_record(ino, self.home_valid_of(ino));
+                    records.extend(if as_notes { self.noted_record(ino) } else { record() });
                 } else if begun.insert(ino) {
                     stack.push((ino, true));
                     let names = self.names.inodes.get(&ino).map(|i| &i.home_names).into_iter().flatten();

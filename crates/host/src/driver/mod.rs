@@ -20,7 +20,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use forebay_core::effect::{Effect, Input, Outcome, Payload};
+use forebay_core::effect::{Effect, Input, Once, Outcome, Payload};
 use forebay_core::errno::Errno;
 use forebay_core::id::{CallId, Token};
 use forebay_core::machine::Machine;
@@ -160,12 +160,13 @@ impl<M: Machine<Input = Input, Effect = Effect> + Send + 'static> Driver<M> {
     /// Carries out a request on the caller's thread and waits for the reply. `EINVAL` if the payload is not of the request's kind
     /// and length; [`STOPPED`] when the driver was stopped.
     pub fn call(&self, request: Request, payload: CallPayload<'_>) -> Reply {
-        self.shared.call(request, payload, &|| {})
+        self.shared.call(request, payload, None, &|| {})
     }
 
-    /// As [`Driver::call`], and calls `waits` once before it begins to wait for other threads, if it has to.
-    pub fn call_telling(&self, request: Request, payload: CallPayload<'_>, waits: &(dyn Fn() + Sync)) -> Reply {
-        self.shared.call(request, payload, waits)
+    /// As [`Driver::call`], and calls `waits` once before it begins to wait for other threads, if it has to. With `once` a change that has been
+    /// made and was not answered is not made again.
+    pub fn call_telling(&self, request: Request, payload: CallPayload<'_>, once: Option<Once>, waits: &(dyn Fn() + Sync)) -> Reply {
+        self.shared.call(request, payload, once, waits)
     }
 
     /// Looks at the machine, also after a stop.
@@ -197,7 +198,7 @@ impl<M: Machine<Input = Input, Effect = Effect> + Send + 'static> Drop for Drive
 }
 
 impl<M: Machine<Input = Input, Effect = Effect>> Shared<M> {
-    fn call(&self, request: Request, mut payload: CallPayload<'_>, waits: &(dyn Fn() + Sync)) -> Reply {
+    fn call(&self, request: Request, mut payload: CallPayload<'_>, once: Option<Once>, waits: &(dyn Fn() + Sync)) -> Reply {
         match (&request, &mut payload) {
             (Request::Read { len, .. }, CallPayload::Read(buffer)) if buffer.len() < *len as usize => buffer.resize(*len as usize, 0),
             (Request::Read { .. }, CallPayload::Read(_)) => {}
@@ -207,7 +208,7 @@ impl<M: Machine<Input = Input, Effect = Effect>> Shared<M> {
         }
         let call = CallId(self.next_call.fetch_add(1, Ordering::Relaxed));
         let slot = Arc::new(CallSlot::default());
-        self.send(self.step(Event::Input(Input::Call { call, request }), |state| state.open_call(call, slot.clone())));
+        self.send(self.step(Event::Input(Input::Call { call, request, once }), |state| state.open_call(call, slot.clone())));
         let mut broken = false;
         let mut told = false;
         let mut tell = || {

@@ -130,7 +130,7 @@ impl Machine for Toy {
     type Effect = Effect;
     fn handle(&mut self, now: Time, input: Input) {
         match input {
-            Input::Call { call, request } => self.call(now, call, request),
+            Input::Call { call, request, .. } => self.call(now, call, request),
             Input::Done { token, result } => self.done(token, result),
         }
     }
@@ -341,13 +341,13 @@ fn a_caller_hears_that_it_waits_for_others_before_it_does_and_only_then() {
     // Done by the caller's own thread.
     let request = Request::Write { ino: Ino(1), offset: 0, len: 4, append: false, drops_set_id: false };
     assert_eq!(
-        driver.call_telling(request, CallPayload::Write(b"here"), &tell),
+        driver.call_telling(request, CallPayload::Write(b"here"), None, &tell),
         Reply::Written { offset: 0, len: 4, dropped_set_id: false }
     );
     assert_eq!(told.load(Ordering::SeqCst), 0);
     world.stall(true);
     thread::scope(|scope| {
-        let call = scope.spawn(|| driver.call_telling(Request::ReadLink { ino: Ino(1) }, CallPayload::None, &tell));
+        let call = scope.spawn(|| driver.call_telling(Request::ReadLink { ino: Ino(1) }, CallPayload::None, None, &tell));
         wait_until("the caller says that it waits", || told.load(Ordering::SeqCst) == 1);
         world.stall(false);
         assert_eq!(call.join().unwrap(), Reply::Done);

@@ -38,6 +38,12 @@ impl Liveness {
         self.healthy_since = now;
     }
 
+    /// Another process goes on with what was asked.
+    pub fn taken_over(&mut self, now: Time) {
+        self.open.values_mut().for_each(|(since, _)| *since = now);
+        self.healthy_since = now;
+    }
+
     /// An effect at home failed; a request may show it if it needed to read home.
     pub fn home_failed(&mut self, now: Time, errno: Errno, is_read: bool) {
         self.home_fault_at = Some(now);

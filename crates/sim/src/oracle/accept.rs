@@ -11,6 +11,11 @@ use forebay_core::message::{DirEntry, Place, PlacedRange, Reply, SeekWhence};
 use super::expected::Expected;
 use super::state::{DirHandle, Inode, ModelIno, State, TimeSpan};
 
+/// Where a name stands in a listing.
+fn cookie_of(name: &Name) -> u64 {
+    DirEntry { ino: Ino::ROOT, kind: Kind::File, name: name.clone() }.cookie()
+}
+
 impl State {
     /// Checks an answer against what it must be, and notes what it shows: numbers, times, and what a crash had left open.
     ///
@@ -41,7 +46,7 @@ impl State {
             (Expected::Xattr(expected), Reply::Xattr { value }) if expected == value => Ok(()),
             (Expected::XattrNames(expected), Reply::XattrNames { names }) if expected == names => Ok(()),
             (Expected::DirOpened(dir), Reply::DirOpened { handle }) => {
-                self.handles.insert(*handle, DirHandle { dir: *dir, left: BTreeMap::new() });
+                self.handles.insert(*handle, DirHandle { dir: *dir, left: BTreeMap::new(), lost: false });
                 Ok(())
             }
             (Expected::Entries { handle, from, max, inode }, Reply::Entries { entries }) => {
@@ -115,7 +120,12 @@ impl State {
         let mut left = if from == 0 {
             seen.dir().ok_or("a listing of what is not a directory succeeded")?.clone()
         } else {
-            self.handles.get(&handle).ok_or("an unknown directory handle was listed")?.left.clone()
+            let open = self.handles.get(&handle).ok_or("an unknown directory handle was listed")?;
+            let later = |(name, ino): (&Name, &ModelIno)| (cookie_of(name) > from).then(|| (name.clone(), *ino));
+            match seen.dir().filter(|_| open.lost) {
+                Some(now) => now.iter().filter_map(later).collect(),
+                None => open.left.clone(),
+            }
         };
         let expected_count = left.len().min(max as usize);
         if entries.len() != expected_count {
@@ -132,7 +142,7 @@ impl State {
             self.check_entry(entry, model)?;
         }
         if let Some(handle) = self.handles.get_mut(&handle) {
-            handle.left = left;
+            (handle.left, handle.lost) = (left, false);
         }
         Ok(())
     }

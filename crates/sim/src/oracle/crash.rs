@@ -25,6 +25,16 @@ impl Oracle {
         self.begin_again(next);
     }
 
+    /// The process was killed and another has taken over: what is under way goes on. Snapshots of directories are lost.
+    pub fn taken_over(&mut self) {
+        for world in &mut self.worlds {
+            for handle in Rc::make_mut(world).state.handles.values_mut() {
+                handle.lost = true;
+            }
+        }
+        self.remember();
+    }
+
     /// The power failed: what is there is the state of some moment since the last sync. Home may have bytes of files that are newer:
     /// they are written there before the journal is on the medium.
     pub fn lose_power(&mut self, now: Time) {

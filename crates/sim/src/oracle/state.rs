@@ -172,6 +172,8 @@ pub struct DirHandle {
     pub dir: ModelIno,
     /// Entries of the snapshot not given out yet.
     pub left: BTreeMap<Name, ModelIno>,
+    /// The snapshot was lost: the next look goes on with what is there then.
+    pub lost: bool,
 }
 
 /// One state that the file system may be in.

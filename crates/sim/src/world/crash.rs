@@ -1,6 +1,12 @@
 //! Crashes: the process is killed or the power fails, and the node comes back from what is left.
 
-use forebay_core::effect::{Effect, LogRange};
+use std::collections::BTreeMap;
+
+use forebay_core::attr::Kind;
+use forebay_core::effect::{Effect, Input, LogRange};
+use forebay_core::id::Ino;
+use forebay_core::message::Request;
+use forebay_core::recovery::{Held, HeldBy, PieceCheck};
 
 use super::effects::{InFlight, parts_of};
 use super::phases::Phase;
@@ -19,12 +25,17 @@ impl<M: Subject> World<M> {
 
     /// Not when the journal has failed: home may be ahead of it then.
     pub(super) fn is_time_to_crash(&self) -> bool {
-        !self.journal_is_broken && self.crash_at.is_some_and(|at| self.steps >= at)
+        // While everything is read back, nobody counts what is held.
+        let is_looking = self.scenario.faults.takeover && matches!(self.phase, Phase::Inspecting(_) | Phase::LastLook(_));
+        !is_looking && !self.journal_is_broken && self.crash_at.is_some_and(|at| self.steps >= at)
     }
 
     /// The planned crash; `unbegun` is the effect that the host was about to begin.
     pub(super) fn crash(&mut self, unbegun: Unbegun) -> Result<()> {
         self.crashes_left = self.crashes_left.saturating_sub(1);
+        if self.scenario.faults.takeover {
+            return self.take_over(unbegun);
+        }
         let power = self.chance.chance(self.scenario.faults.power_loss_per_mille);
         self.crash_now(power, unbegun)
     }
@@ -69,12 +80,70 @@ impl<M: Subject> World<M> {
         self.recover()
     }
 
-    fn recover(&mut self) -> Result<()> {
+    /// The process is killed, and another takes over while the clients wait: they keep what they hold, and ask again what was not answered.
+    fn take_over(&mut self, unbegun: Unbegun) -> Result<()> {
+        self.say(|| format!("=== the process is killed in {:?}, another takes over", self.phase));
+        self.summary.crashes += 1;
+        self.end_in_flight(unbegun);
+        self.machine = None;
+        self.queue.retain(|_, event| matches!(event, Event::Ask(_) | Event::Weather));
+        self.wake_at = None;
+        self.fetches.clear();
+        self.capacity.crashed();
+        self.contract.crashed();
+        self.home.forgiving = true;
+        self.oracle.taken_over();
+        let pause_ns = self.delays.range(1_000, 100_000_000);
+        self.now = self.now + pause_ns;
+        self.liveness.taken_over(self.now);
+        self.journal_free_at = self.now;
+        self.start_from_journal(true)?;
+        self.plan_crash();
+        let chance = &mut self.chance;
+        let mut again: Vec<_> =
+            self.calls.iter().map(|(call, open)| (chance.next_u64(), *call, open.client, open.request.clone())).collect();
+        again.sort_by_key(|(place, ..)| *place);
+        for (_, call, client, request) in again {
+            let open = self.calls.get_mut(&call).expect("it is open");
+            open.again = true;
+            if matches!(request, Request::Read { .. }) {
+                open.bytes.fill(0xAA);
+            }
+            self.contract.asked(call);
+            let once = Some(self.once_of(client, call, true));
+            let now = self.now;
+            self.machine().handle(now, Input::Call { call, request, once });
+        }
+        self.pump()
+    }
+
+    /// What clients hold, with what they are about to give back: they will ask that again.
+    fn held(&self) -> impl FnMut(Ino, Kind) -> Held + use<M> {
+        let mut all: BTreeMap<Ino, Held> = BTreeMap::new();
+        for client in &self.clients {
+            for (ino, held) in client.all_held() {
+                let sum = all.entry(ino).or_default();
+                sum.lookups += held.lookups;
+                sum.opens += held.opens;
+            }
+        }
+        for open in self.calls.values() {
+            match open.request {
+                Request::Forget { ino, count } => all.entry(ino).or_default().lookups += count,
+                Request::Release { ino } => all.entry(ino).or_default().opens += 1,
+                _ => {}
+            }
+        }
+        move |ino, _| all.get(&ino).copied().unwrap_or_default()
+    }
+
+    fn start_from_journal(&mut self, takes_over: bool) -> Result<()> {
         let opened = self.journal.open();
         let log = &self.log;
-        let recovered = M::recover(self.scenario.config.clone(), opened.records, opened.memory_intact, self.now, &mut |piece| {
-            crc32c::crc32c(log.read(piece.at)) == piece.crc
-        });
+        let mut held = self.held();
+        let held: Option<&mut HeldBy<'_>> = if takes_over { Some(&mut held) } else { None };
+        let mut check = |piece: &PieceCheck| crc32c::crc32c(log.read(piece.at)) == piece.crc;
+        let recovered = M::recover(self.scenario.config.clone(), opened.records, opened.memory_intact, self.now, &mut check, held);
         let (machine, cut_at) =
             recovered.map_err(|what| self.violation(self.judged_by, format!("the buffer could not be recovered: {what}")))?;
         self.say(|| {
@@ -85,6 +154,11 @@ impl<M: Subject> World<M> {
             )
         });
         self.machine = Some(machine);
+        Ok(())
+    }
+
+    fn recover(&mut self) -> Result<()> {
+        self.start_from_journal(false)?;
         self.phase = Phase::Inspecting(Inspector::new(2 * self.scenario.config.chunk_bytes, self.scenario.workload.is_complete));
         self.schedule(1_000, Event::Ask(0));
         if self.scenario.faults.any_at_home() {

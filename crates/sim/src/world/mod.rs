@@ -7,7 +7,7 @@ mod phases;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use forebay_core::effect::{Effect, Input};
+use forebay_core::effect::{Effect, Input, Once};
 use forebay_core::errno::Errno;
 use forebay_core::id::{CallId, Token};
 use forebay_core::message::{Reply, Request};
@@ -63,6 +63,8 @@ struct OpenCall {
     bytes: Vec<u8>,
     /// Whether nothing else that changes the state was under way or asked for since.
     undisturbed: bool,
+    /// It was asked again of a process that has taken over.
+    again: bool,
 }
 
 /// What a run came to.
@@ -222,6 +224,8 @@ impl<M: Subject> World<M> {
                 return Err(self.violation(Property::Liveness, what));
             }
             if self.is_time_to_crash() {
+                // Clients do not die with the process.
+                self.schedule(0, event);
                 self.crash(None)?;
             } else {
                 self.happen(event)?;
@@ -342,9 +346,15 @@ impl<M: Subject> World<M> {
         }
         self.contract.asked(call);
         self.liveness.asked(self.now, call, &request);
-        self.calls.insert(call, OpenCall { client, request: request.clone(), since: self.now, bytes, undisturbed });
+        self.calls.insert(call, OpenCall { client, request: request.clone(), since: self.now, bytes, undisturbed, again: false });
         let now = self.now;
-        self.machine().handle(now, Input::Call { call, request });
+        let once = Some(self.once_of(client, call, false));
+        self.machine().handle(now, Input::Call { call, request, once });
+    }
+
+    /// Each client is a lane.
+    pub(super) fn once_of(&self, client: usize, call: CallId, again: bool) -> Once {
+        Once { lane: client as u32, request: call.0, again: again && self.canary != Some(Canary::AskedTwice) }
     }
 
     /// The machine answers a client.
@@ -354,6 +364,8 @@ impl<M: Subject> World<M> {
         self.summary.answered += 1;
         self.say(|| format!("answer {call:?} {} ({} possible states)", brief(&reply), self.oracle.world_count()));
         match &reply {
+            // What it made was removed by another client, before anybody was told of it. No kernel does that: it holds the directory.
+            Reply::Error { errno: Errno::ESTALE } if open.again => self.oracle.failed(self.now, call, true),
             Reply::Error { errno } if self.liveness.may_fail(open.since, *errno) => {
                 let perhaps = self.liveness.log_has_failed();
                 self.oracle.failed(self.now, call, perhaps);

@@ -51,14 +51,24 @@ impl PosixHome {
     pub fn open(path: &Path) -> io::Result<PosixHome> {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+        PosixHome::at(path.canonicalize()?, root.into())
+    }
+
+    /// The home directory that is open as `root` and stands at `path`, which need not lead there now: something may be mounted over it.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn at(path: PathBuf, root: OwnedFd) -> io::Result<PosixHome> {
         let dev = rustix::fs::fstat(&root)?.st_dev;
-        Ok(PosixHome {
-            path: path.canonicalize()?,
-            root: root.into(),
-            dev,
-            handles: Handles::new(HANDLES_MAX),
-            permissions: Mutex::new(()),
-        })
+        Ok(PosixHome { path, root, dev, handles: Handles::new(HANDLES_MAX), permissions: Mutex::new(()) })
+    }
+
+    /// The home directory itself, for [`PosixHome::at`].
+    ///
+    /// # Errors
+    /// When there are too many open files.
+    pub fn root(&self) -> io::Result<OwnedFd> {
+        self.root.try_clone()
     }
 
     /// The absolute path of the home directory, for messages.

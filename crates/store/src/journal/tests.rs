@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use forebay_core::id::{Ino, Lsn, Name, SegmentId};
+use forebay_core::message::Reply;
 use forebay_core::record::DataRecord;
 
 use super::format::FRAME_HEADER_BYTES;
@@ -484,6 +485,8 @@ fn the_bytes_are_those_of_the_format() {
         (17, Record::HoleHome { ino, offset: 0, len: 0 }),
         (18, Record::Xattrs { ino, xattrs: Vec::new(), time_ns: 0 }),
         (19, Record::Forgotten { ino }),
+        (20, Record::DataPieces { pieces: Vec::new() }),
+        (22, Record::Answered { lane: 0, request: 0, reply: Box::new(Reply::Done), record: None }),
     ];
     for (index, record) in indexed {
         encoder.clear();

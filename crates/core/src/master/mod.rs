@@ -521,22 +521,6 @@ impl Namespace {
         }
     }
 
-    /// For recovery: an inode that is as home has it. Where another stands under one of its names, it has not that name.
-    pub(crate) fn adopt_clean(&mut self, ino: Ino, inode: Inode, names: &[(Ino, Name)]) {
-        self.reserve_ino(ino);
-        self.inodes.insert(ino, Box::new(inode));
-        for (parent, name) in names {
-            if !self.inodes.contains_key(parent) || self.slot(*parent, name) != Slot::default() {
-                continue;
-            }
-            self.change_slot(*parent, name, Time::default(), |slot| *slot = Slot { current: Some(ino), home: Some(ino), busy: false });
-            if let Some(inode) = self.inodes.get_mut(&ino) {
-                inode.links.insert((*parent, name.clone()));
-                inode.home_names.insert((*parent, name.clone()));
-            }
-        }
-    }
-
     /// For recovery: the next inode number is at least this.
     pub(crate) fn reserve_ino(&mut self, ino: Ino) {
         self.next_ino = self.next_ino.max(ino.0 + 1);

@@ -7,7 +7,9 @@ use parking_lot::{Condvar, Mutex};
 const ALL_BYTES_MAX: usize = 36 << 20;
 /// However small they are.
 const COUNT_MAX: usize = 256;
-/// Bytes of a new buffer that take up memory at once.
+/// So many buffers take up memory as a whole at once: those of the threads that read when none waits.
+const WHOLE_MAX: usize = 8;
+/// Bytes of each further one that do.
 const TOUCHED_BYTES: usize = 64 << 10;
 const PAGE_BYTES: usize = 4096;
 /// Free buffers that are kept for the next use.
@@ -48,11 +50,12 @@ impl Buffers {
             }
             if state.all < self.count_max {
                 state.all += 1;
+                let touched_bytes = if state.all <= WHOLE_MAX { self.bytes } else { TOUCHED_BYTES };
                 drop(state);
                 let mut buffer = vec![0; self.bytes];
-                // The pages that most requests need are touched: if the process is killed while the kernel copies a request into a page that
-                // is not there yet, that request fails. All pages of all buffers would be too much memory.
-                buffer.iter_mut().take(TOUCHED_BYTES).step_by(PAGE_BYTES).for_each(|byte| *byte = 1);
+                // Pages are touched ahead: if the process is killed while the kernel copies a request into a page that is not there yet,
+                // that request fails. All pages of all buffers would be too much memory.
+                buffer.iter_mut().take(touched_bytes).step_by(PAGE_BYTES).for_each(|byte| *byte = 1);
                 return Some(buffer);
             }
             self.given.wait(&mut state);

@@ -13,7 +13,7 @@ use std::{io, thread};
 
 use forebay_core::attr::Kind;
 use forebay_core::id::Ino;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 use crate::notify;
 
@@ -42,6 +42,8 @@ pub(crate) enum GivenBack {
 /// Inodes that the kernel knows from before.
 pub(crate) struct Inherited {
     inodes: Mutex<HashMap<Ino, Inode>>,
+    /// The kernel was told of all references to an inode that were on their way.
+    told: Condvar,
     device: Arc<OwnedFd>,
 }
 
@@ -59,17 +61,24 @@ impl Inherited {
     pub(crate) fn told(&self, ino: Ino) {
         if let Some(inode) = self.inodes.lock().get_mut(&ino) {
             inode.under_way = inode.under_way.saturating_sub(1);
+            if inode.under_way == 0 {
+                self.told.notify_all();
+            }
         }
     }
 
     /// The kernel gives references back; how many says nothing, since nobody knows how many it had.
     pub(crate) fn give_back(&self, ino: Ino) -> GivenBack {
-        let given = match self.inodes.lock().get(&ino) {
+        let mut inodes = self.inodes.lock();
+        // The kernel may have got a reference and given it back before the thread that gave it could say so; it may also be about to know
+        // the inode again, whatever it has forgotten.
+        self.told.wait_while_for(&mut inodes, |inodes| inodes.get(&ino).is_some_and(|inode| inode.under_way > 0), PATIENCE);
+        let given = match inodes.get(&ino) {
             None => return GivenBack::NotInherited,
-            // It is about to know it again, whatever it has forgotten.
             Some(inode) if inode.under_way > 0 => return GivenBack::StillHeld,
             Some(inode) => inode.given,
         };
+        drop(inodes);
         // Without the lock: it may have to wait.
         if notify::is_known(&self.device, ino) {
             return GivenBack::StillHeld;
@@ -134,6 +143,6 @@ impl Inheritance {
     }
 
     pub(crate) fn into_parts(self) -> (Arc<OwnedFd>, Inherited) {
-        (self.device.clone(), Inherited { inodes: Mutex::new(self.inodes), device: self.device })
+        (self.device.clone(), Inherited { inodes: Mutex::new(self.inodes), told: Condvar::new(), device: self.device })
     }
 }

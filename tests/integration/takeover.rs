@@ -5,7 +5,7 @@ use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use forebay_tests::process::{self, DEADLINE, Ended, Process, eventually, is_mounted, machine_has, program, server_of};
+use forebay_tests::process::{self, DEADLINE, Process, eventually, is_mounted, machine_has, program, server_of};
 use forebay_tests::random::{Random, seeds};
 use forebay_tests::repository;
 use forebay_tests::sandbox::{AMPLE, Sandbox, Size, TIGHT};
@@ -50,7 +50,8 @@ fn kill_while(sandbox: &Sandbox, run: &mut Process, seed: u64, goes_on: impl Fn(
     let mut random = Random::new(seed);
     let mut kills = 0;
     while kills < KILLS_MAX && run.runs() && goes_on() {
-        let until = Instant::now() + Duration::from_millis(random.size(400));
+        // The first soon: a fast machine is done with the script before long.
+        let until = Instant::now() + Duration::from_millis(random.size(if kills == 0 { 50 } else { 400 }));
         // Not a wait for something: the moment of the kill is to be any.
         eventually(until.saturating_duration_since(Instant::now()), || !run.runs());
         if !run.runs() || !goes_on() {
@@ -63,34 +64,35 @@ fn kill_while(sandbox: &Sandbox, run: &mut Process, seed: u64, goes_on: impl Fn(
     kills
 }
 
+/// Has `command`, a `forebay run`, run a script, while the process that serves is killed. The script tells by the file `begun` outside when
+/// that may begin, and by `done` when it is to end. Says how often it was.
 #[track_caller]
-fn expect_taken_over(ended: Ended, kills: usize) {
-    let ended = ended.expect_code(0);
+fn run_disturbed(sandbox: &Sandbox, mut command: Command, seed: u64, script: &str) -> usize {
+    let outside = sandbox.outside();
+    command.args(["--", "sh", "-c", script]).env("EXERCISE", program("exercise")).env("OUTSIDE", &outside);
+    let mut run = Process::start(command, &outside, "run");
+    let is_there = |name: &str| outside.join(name).exists();
+    assert!(eventually(DEADLINE, || is_there("begun") || !run.runs()), "it does not begin");
+    let kills = kill_while(sandbox, &mut run, seed, || !is_there("done"));
+    let ended = run.wait(DEADLINE).expect_code(0);
     let said = if kills == 1 { "was killed once".into() } else { format!("was killed {kills} times") };
     assert!(kills == 0 || ended.stderr.contains(&said), "{kills} kills, but it says:\n{}", ended.stderr);
+    kills
 }
 
-/// Runs a script in the mount, while the process that serves is killed, until the script has ended; then compares home with what the same
-/// script makes of a plain directory. The script tells by the file `begun` outside when it may begin.
+/// Runs a script in the mount, while the process that serves is killed; then compares home with what the same script makes of a plain
+/// directory.
 fn run_and_compare(size: Size, options: &[&str], seed: u64, script: &str) {
     let sandbox = Sandbox::new();
     let whole = format!("set -e\n: >\"$OUTSIDE/begun\"\n{script}\n: >\"$OUTSIDE/done\"\n");
     let mut command = sandbox.run_command(size);
-    command.args(options).args(["--", "sh", "-c", &whole]);
-    command.env("EXERCISE", program("exercise")).env("OUTSIDE", sandbox.outside());
-    let mut run = Process::start(command, &sandbox.outside(), "run");
-    let outside = sandbox.outside();
-    let is_there = |name: &str| outside.join(name).exists();
-    assert!(eventually(DEADLINE, || is_there("begun") || !run.runs()), "it does not begin");
-    let kills = kill_while(&sandbox, &mut run, seed, || !is_there("done"));
-    expect_taken_over(run.wait(DEADLINE), kills);
+    command.args(options);
+    let kills = run_disturbed(&sandbox, command, seed, &whole);
     let expected = sandbox.run_plain(script);
     let home = sandbox.home_tree();
     forebay_tests::listing::assert_same(&expected, &home, forebay_tests::listing::Times::Set, "home against a plain directory");
     sandbox.assert_clean();
-    if kills == 0 {
-        eprintln!("the script was too short to be disturbed");
-    }
+    assert!(kills > 0, "the script was too short to be disturbed");
 }
 
 /// A program that holds all that one can hold of a file system: open files, one of them without a name, a working directory, a mapping, locks,
@@ -195,13 +197,8 @@ fn operations_beside_a_plain_directory() {
         let script = format!(
             ": >\"$OUTSIDE/begun\"\n{begin}\nfail=0; for pid in $pids; do wait $pid || fail=1; done; : >\"$OUTSIDE/done\"; exit $fail"
         );
-        let mut command = sandbox.run_command(if seed % 2 == 0 { AMPLE } else { TIGHT });
-        command.args(["--", "sh", "-c", &script]).env("EXERCISE", program("exercise")).env("OUTSIDE", sandbox.outside());
-        let mut run = Process::start(command, &sandbox.outside(), "run");
-        let outside = sandbox.outside();
-        assert!(eventually(DEADLINE, || outside.join("begun").exists() || !run.runs()), "it does not begin");
-        let kills = kill_while(&sandbox, &mut run, seed, || !outside.join("done").exists());
-        expect_taken_over(run.wait(DEADLINE), kills);
+        let size = if seed % 2 == 0 { AMPLE } else { TIGHT };
+        let kills = run_disturbed(&sandbox, sandbox.run_command(size), seed, &script);
         sandbox.assert_clean();
         assert!(kills > 0, "nobody was killed");
     }
@@ -217,15 +214,9 @@ fn sqlite_goes_on() {
     for (seed, mode) in [(1, "wal"), (2, "delete")] {
         let sandbox = Sandbox::new();
         let script = format!(": >\"$OUTSIDE/begun\"; {writers} {mode}.db {mode} 60 \"$OUTSIDE\" || exit 9; : >\"$OUTSIDE/done\"");
-        let mut command = sandbox.run_command(TIGHT);
-        command.args(["--", "sh", "-c", &script]).env("OUTSIDE", sandbox.outside());
-        let mut run = Process::start(command, &sandbox.outside(), "run");
-        let outside = sandbox.outside();
-        assert!(eventually(DEADLINE, || outside.join("begun").exists() || !run.runs()), "it does not begin");
-        let kills = kill_while(&sandbox, &mut run, seed, || !outside.join("done").exists());
-        expect_taken_over(run.wait(DEADLINE), kills);
+        run_disturbed(&sandbox, sandbox.run_command(TIGHT), seed, &script);
         let mut check = Command::new("sh");
-        check.args(["-ec", &format!("{writers} --check {mode}.db {}", outside.display())]).current_dir(sandbox.home());
+        check.args(["-ec", &format!("{writers} --check {mode}.db {}", sandbox.outside().display())]).current_dir(sandbox.home());
         Process::start(check, &sandbox.outside(), "check").wait(DEADLINE).expect_code(0);
         sandbox.assert_clean();
     }
@@ -270,13 +261,8 @@ fn over_the_backing_directory() {
     let mut command = sandbox.forebay("run");
     command.arg("--over").arg("--backing").arg(sandbox.home()).arg("--buffer").arg(sandbox.buffer());
     command.arg("--memory-dir").arg(sandbox.memory()).arg("--config").arg(sandbox.home().join("config.toml"));
-    command.args(["--capacity", "64MiB", "--memory", "16MiB", "--report", "report.json", "--", "sh", "-c", script]);
-    command.current_dir(sandbox.home()).env("OUTSIDE", sandbox.outside());
-    let mut run = Process::start(command, &sandbox.outside(), "run");
-    let outside = sandbox.outside();
-    assert!(eventually(DEADLINE, || outside.join("begun").exists() || !run.runs()), "it does not begin");
-    let kills = kill_while(&sandbox, &mut run, 3, || !outside.join("done").exists());
-    expect_taken_over(run.wait(DEADLINE), kills);
+    command.args(["--capacity", "64MiB", "--memory", "16MiB", "--report", "report.json"]).current_dir(sandbox.home());
+    let kills = run_disturbed(&sandbox, command, 3, script);
     for i in 1..=200 {
         assert_eq!(fs::read_to_string(sandbox.home().join(format!("d{i}/g"))).ok(), Some(format!("{i}\n")), "d{i}/g");
     }

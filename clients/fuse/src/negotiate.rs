@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use forebay_core::errno::Errno;
+use serde::{Deserialize, Serialize};
 
 use crate::abi::{IN_HEADER_BYTES, MAJOR, MINOR, Put, READ_BUFFER_BYTES_MIN, WRITE_IN_BYTES, init};
 use crate::answer::{self, Answer};
@@ -33,8 +34,8 @@ pub(crate) struct Wishes {
     pub(crate) write_bytes_max: u32,
 }
 
-/// What was agreed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// What was agreed; a process that takes the connection over is told.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Agreed {
     /// The longest write, and read, of one request.
     pub transfer_bytes_max: u32,

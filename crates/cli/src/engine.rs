@@ -93,6 +93,15 @@ impl Plan<'_> {
             home_threads: self.home_threads,
         }
     }
+
+    /// After a start that failed: waits a little if the buffer is only still held by a process that was killed and is on its way out.
+    fn wait_or_fail(&self, error: &StartError, until: Instant) -> Result<(), Error> {
+        if self.was_left && matches!(error, StartError::Buffer(BufferError::InUse { .. })) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(2));
+            return Ok(());
+        }
+        Err(Error::Coded { exit: exit_of(error), message: error.to_string() })
+    }
 }
 
 /// What a process that is killed leaves to the one that takes over.
@@ -128,11 +137,7 @@ impl Engine {
         loop {
             match Instance::start(plan.options()) {
                 Ok(instance) => return Ok(Engine::of(instance)),
-                // Whoever was killed may still be on the way out.
-                Err(StartError::Buffer(BufferError::InUse { .. })) if plan.was_left && Instant::now() < until => {
-                    std::thread::sleep(Duration::from_millis(2));
-                }
-                Err(error) => return Err(Error::Coded { exit: exit_of(&error), message: error.to_string() }),
+                Err(error) => plan.wait_or_fail(&error, until)?,
             }
         }
     }
@@ -152,10 +157,7 @@ impl Engine {
             let home = legacy.home.try_clone().map_err(failed("the backing directory"))?;
             match Instance::take_over(plan.options(), Takeover { home, held: &mut held }) {
                 Ok(instance) => return Ok((Engine::of(instance), inheritance)),
-                Err(StartError::Buffer(BufferError::InUse { .. })) if Instant::now() < until => {
-                    std::thread::sleep(Duration::from_millis(2));
-                }
-                Err(error) => return Err(Error::Coded { exit: exit_of(&error), message: error.to_string() }),
+                Err(error) => plan.wait_or_fail(&error, until)?,
             }
         }
     }

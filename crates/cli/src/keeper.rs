@@ -15,10 +15,12 @@ use std::process::{Child as Process, Command, ExitStatus};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
+use forebay_fuse::Agreed;
+
 use crate::child::Child;
 use crate::console::Console;
 use crate::error::Error;
-use crate::link::{AgreedView, CommandState, Resumed, Socket, ToKeeper, ToServer};
+use crate::link::{CommandState, Resumed, Socket, ToKeeper, ToServer};
 use crate::signals;
 use crate::view::recover_command;
 
@@ -40,7 +42,7 @@ enum News {
 /// What the process that serves has left here.
 struct Left {
     buffer: PathBuf,
-    agreed: AgreedView,
+    agreed: Agreed,
     config: Option<String>,
     device: OwnedFd,
     home: OwnedFd,
@@ -253,8 +255,8 @@ impl Keeper<'_> {
     }
 }
 
-/// Leaves the terminal alone, and the file system that this was started in.
-fn go_to_background(buffer: &Path) -> Result<(), Error> {
+/// Leaves the terminal alone, and the file system that this was started in: what is said goes to a file in the buffer.
+pub(crate) fn go_to_background(buffer: &Path) -> Result<(), Error> {
     let log = std::fs::OpenOptions::new().append(true).create(true).open(buffer.join("log"));
     let log = log.map_err(Error::io("open the log file in the buffer"))?;
     let to_log = |error: rustix::io::Errno| Error::io("turn messages to the log file")(error.into());

@@ -43,7 +43,7 @@ pub(crate) enum ToServer {
 #[derive(Serialize, Deserialize, Debug)]
 pub(crate) enum ToKeeper {
     /// It serves a mount. With `agreed`, another process can take over, with the descriptors that come with this: connection and backing directory.
-    Serves { buffer: PathBuf, agreed: Option<AgreedView>, config: Option<String>, in_background: bool },
+    Serves { buffer: PathBuf, agreed: Option<Agreed>, config: Option<String>, in_background: bool },
     /// The command is to be started.
     Start { mount: PathBuf, stand: PathBuf },
     /// Everything is home; from now on there is nothing to take over.
@@ -74,7 +74,7 @@ pub(crate) enum CommandState {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(crate) struct Resumed {
     pub(crate) buffer: PathBuf,
-    pub(crate) agreed: AgreedView,
+    pub(crate) agreed: Agreed,
     /// The text of the configuration file.
     pub(crate) config: Option<String>,
     pub(crate) command: CommandState,
@@ -85,30 +85,6 @@ pub(crate) struct Resumed {
     pub(crate) signal: Option<i32>,
     /// Since the first process was started.
     pub(crate) since_ns: u64,
-}
-
-/// [`Agreed`], on its way.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
-pub(crate) struct AgreedView {
-    transfer_bytes_max: u32,
-    kernel_syncs: bool,
-    kernel_write_back: bool,
-    opens_unasked: bool,
-    resends: bool,
-}
-
-impl From<Agreed> for AgreedView {
-    fn from(agreed: Agreed) -> AgreedView {
-        let Agreed { transfer_bytes_max, kernel_syncs, kernel_write_back, opens_unasked, resends } = agreed;
-        AgreedView { transfer_bytes_max, kernel_syncs, kernel_write_back, opens_unasked, resends }
-    }
-}
-
-impl From<AgreedView> for Agreed {
-    fn from(view: AgreedView) -> Agreed {
-        let AgreedView { transfer_bytes_max, kernel_syncs, kernel_write_back, opens_unasked, resends } = view;
-        Agreed { transfer_bytes_max, kernel_syncs, kernel_write_back, opens_unasked, resends }
-    }
 }
 
 /// One end of the socket.
@@ -190,7 +166,7 @@ impl Link {
         let mut descriptors = descriptors.into_iter();
         let resumed = match (resumed, descriptors.next(), descriptors.next()) {
             (Some(resumed), Some(device), Some(home)) => {
-                let agreed = resumed.agreed.into();
+                let agreed = resumed.agreed;
                 Some((resumed, Legacy { device, agreed, home }))
             }
             (Some(_), ..) => return Err(failed()(io::ErrorKind::InvalidData.into())),
@@ -225,8 +201,7 @@ impl Link {
 
     /// This process serves now. Leaves with the keeper what another needs to take over, if one can.
     pub(crate) fn serves(&self, legacy: Option<&Legacy>, buffer: PathBuf, in_background: bool) {
-        let message =
-            ToKeeper::Serves { buffer, agreed: legacy.map(|legacy| legacy.agreed.into()), config: self.config.clone(), in_background };
+        let message = ToKeeper::Serves { buffer, agreed: legacy.map(|legacy| legacy.agreed), config: self.config.clone(), in_background };
         let descriptors = legacy.map_or(Vec::new(), |legacy| vec![&legacy.device, &legacy.home]);
         let _ = self.socket.send(&message, &descriptors);
     }

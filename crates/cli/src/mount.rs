@@ -111,15 +111,7 @@ fn start_child(args: &MountArgs, arguments: &[OsString], console: Console) -> Re
 fn tell_parent(buffer: &Path) -> Result<(), Error> {
     let mut output = std::io::stdout();
     writeln!(output, "{READY}").and_then(|()| output.flush()).map_err(Error::io("tell the parent process that the mount is there"))?;
-    let log = std::fs::OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(buffer.join("log"))
-        .map_err(Error::io("open the log file in the buffer"))?;
-    let to_log = |error: rustix::io::Errno| Error::io("turn messages to the log file")(error.into());
-    rustix::stdio::dup2_stdout(&log).map_err(to_log)?;
-    rustix::stdio::dup2_stderr(&log).map_err(to_log)?;
-    std::env::set_current_dir("/").map_err(Error::io("leave the working directory"))
+    keeper::go_to_background(buffer)
 }
 
 /// Serves until a signal, `forebay umount` or an unmounting from outside.

@@ -153,16 +153,7 @@ impl Session {
         tag.mount = Some(mount.path.clone());
         tag.mount_made = mount.made;
         tag.memory_dir = memory_dir;
-        let mut session = Session {
-            engine: Arc::new(engine),
-            tag,
-            entry: None,
-            control: None,
-            buffer,
-            mount,
-            keeper: opening.link.keeper,
-            console: *console,
-        };
+        let mut session = Session::of(opening, engine, tag, buffer, mount);
         match session.mount(opening, metrics) {
             Ok(()) => Ok(session),
             Err(error) => {
@@ -196,16 +187,7 @@ impl Session {
         let (engine, inheritance) = Engine::take_over(&plan, &legacy)?;
         let buffer = Place { path: tag.buffer.clone(), made: tag.buffer_made };
         let mount = Place { path: tag.mount.clone().ok_or_else(no_tag)?, made: tag.mount_made };
-        let mut session = Session {
-            engine: Arc::new(engine),
-            tag,
-            entry: None,
-            control: None,
-            buffer,
-            mount,
-            keeper: opening.link.keeper,
-            console: *console,
-        };
+        let mut session = Session::of(opening, engine, tag, buffer, mount);
         let files = session.virtual_files(settings);
         session.engine.mount_again((inheritance, legacy.agreed), &session.mount.path, settings, files)?;
         // Clients wait: the rest comes after.
@@ -218,6 +200,11 @@ impl Session {
         });
         session.listen(opening, metrics)?;
         Ok(session)
+    }
+
+    fn of(opening: &Opening<'_>, engine: Engine, tag: Tag, buffer: Place, mount: Place) -> Session {
+        let (keeper, console) = (opening.link.keeper, opening.console);
+        Session { engine: Arc::new(engine), tag, entry: None, control: None, buffer, mount, keeper, console }
     }
 
     /// Writes down where it is.

@@ -89,18 +89,14 @@ impl IoNode {
     pub fn insert_dirty(&mut self, ino: Ino, piece: Piece) {
         let mut removed = core::mem::take(&mut self.removed);
         let mut refused = Vec::new();
-        let file = self.files.entry(ino).or_default();
-        let (dirty_before, pieces_before) = (file.extents.dirty_bytes(), file.extents.len());
         self.touch(ino, &(piece.offset..piece.end()));
         self.segments.add_live(piece.segment, piece.len);
         self.account(ino, &piece, true);
-        let file = self.files.entry(ino).or_default();
-        file.extents.insert(piece, &mut removed, &mut refused);
-        let holes_before = file.holes.len();
-        file.holes.remove(piece.offset..piece.end());
-        self.holes = self.holes + file.holes.len() - holes_before;
-        self.dirty_bytes = self.dirty_bytes + file.extents.dirty_bytes() - dirty_before;
-        self.pieces = self.pieces + file.extents.len() - pieces_before;
+        self.file_mut(ino);
+        self.change_file(ino, |file| {
+            file.extents.insert(piece, &mut removed, &mut refused);
+            file.holes.remove(piece.offset..piece.end());
+        });
         for old in removed.drain(..).chain(refused) {
             self.segments.sub_live(old.segment, old.len);
             self.account(ino, &old, false);
@@ -111,11 +107,8 @@ impl IoNode {
     /// Enters bytes fetched from home where nothing else stands.
     pub fn insert_clean(&mut self, ino: Ino, piece: Piece) {
         let mut inserted = Vec::new();
-        let file = self.file_mut(ino);
-        let pieces_before = file.extents.len();
-        file.extents.insert_gaps(piece, &mut inserted);
-        let pieces = file.extents.len();
-        self.pieces = self.pieces + pieces - pieces_before;
+        self.file_mut(ino);
+        self.change_file(ino, |file| file.extents.insert_gaps(piece, &mut inserted));
         for part in inserted {
             self.segments.add_live(part.segment, part.len);
             self.account(ino, &part, true);
@@ -125,12 +118,7 @@ impl IoNode {
     /// Removes a range of a file from the buffer: truncated, unlinked or swapped out.
     pub fn remove(&mut self, ino: Ino, range: Range<u64>) {
         let mut removed = core::mem::take(&mut self.removed);
-        if let Some(file) = self.files.get_mut(&ino) {
-            let (dirty_before, pieces_before) = (file.extents.dirty_bytes(), file.extents.len());
-            file.extents.remove(range, &mut removed);
-            self.dirty_bytes = self.dirty_bytes + file.extents.dirty_bytes() - dirty_before;
-            self.pieces = self.pieces + file.extents.len() - pieces_before;
-        }
+        self.change_file(ino, |file| file.extents.remove(range, &mut removed));
         for old in removed.drain(..) {
             self.segments.sub_live(old.segment, old.len);
             self.account(ino, &old, false);
@@ -140,20 +128,23 @@ impl IoNode {
 
     /// Marks pieces clean that are home.
     pub fn mark_clean(&mut self, ino: Ino, range: Range<u64>, upto: Lsn) {
-        if let Some(file) = self.files.get_mut(&ino) {
-            let pieces_before = file.extents.len();
-            self.dirty_bytes -= file.extents.mark_clean(range, upto);
-            self.pieces = self.pieces + file.extents.len() - pieces_before;
-        }
+        self.change_file(ino, |file| file.extents.mark_clean(range, upto));
+    }
+
+    /// Changes the index or the holes of a file, and counts what that changes in all of them. O(1) beside the change.
+    fn change_file<T>(&mut self, ino: Ino, change: impl FnOnce(&mut FileData) -> T) -> Option<T> {
+        let file = self.files.get_mut(&ino)?;
+        let (dirty_bytes, pieces, holes) = (file.extents.dirty_bytes(), file.extents.len(), file.holes.len());
+        let result = change(file);
+        self.dirty_bytes = self.dirty_bytes + file.extents.dirty_bytes() - dirty_bytes;
+        self.pieces = self.pieces + file.extents.len() - pieces;
+        self.holes = self.holes + file.holes.len() - holes;
+        Some(result)
     }
 
     /// Changes the holes of a file.
     pub fn change_holes<T>(&mut self, ino: Ino, change: impl FnOnce(&mut Ranges) -> T) -> Option<T> {
-        let file = self.files.get_mut(&ino)?;
-        let holes_before = file.holes.len();
-        let result = change(&mut file.holes);
-        self.holes = self.holes + file.holes.len() - holes_before;
-        Some(result)
+        self.change_file(ino, |file| change(&mut file.holes))
     }
 
     /// For recovery: counts what the journal has put into the books of the files.
@@ -209,11 +200,7 @@ impl IoNode {
 
     /// Gives the parts of a file that were copied within the log their new place; see [`crate::extent::ExtentMap::relocate`].
     pub fn relocate(&mut self, ino: Ino, range: Range<u64>, lsn: Lsn, from: (SegmentId, u32), to: (SegmentId, u32)) -> u64 {
-        let Some(file) = self.files.get_mut(&ino) else { return 0 };
-        let pieces_before = file.extents.len();
-        let moved = file.extents.relocate(range, lsn, from.0, from.1, to.0, to.1);
-        self.pieces = self.pieces + file.extents.len() - pieces_before;
-        moved
+        self.change_file(ino, |file| file.extents.relocate(range, lsn, from.0, from.1, to.0, to.1)).unwrap_or(0)
     }
 
     /// What all live pieces take of the log at most, when each counts as at least `record_bytes_min`.
@@ -228,16 +215,14 @@ impl IoNode {
         self.policy.on_evict(chunk);
         self.chunks.remove(&chunk);
         let range = self.chunk_range(chunk);
-        if let Some(file) = self.files.get_mut(&chunk.ino) {
-            let pieces_before = file.extents.len();
-            file.extents.remove(range, &mut self.removed);
-            self.pieces = self.pieces + file.extents.len() - pieces_before;
-        }
-        for old in core::mem::take(&mut self.removed) {
+        let mut removed = core::mem::take(&mut self.removed);
+        self.change_file(chunk.ino, |file| file.extents.remove(range, &mut removed));
+        for old in removed.drain(..) {
             self.segments.sub_live(old.segment, old.len);
             // A piece may reach into the neighbours only if the index did not split it: it does at the borders of the range.
             debug_assert!(self.chunk_of(chunk.ino, old.offset) == chunk && self.chunk_of(chunk.ino, old.end() - 1) == chunk);
         }
+        self.removed = removed;
         if self.swapped.len() >= SWAPPED_MAX {
             self.swapped.pop_first();
         }

@@ -131,12 +131,6 @@ impl Namespace {
         }
     }
 
-    /// Names and attributes that are to go home. Those of a file without a name are of no use there: somebody has it open.
-    pub(crate) fn unsettled(&self) -> usize {
-        let has_place = |ino: &&Ino| **ino == Ino::ROOT || self.inodes.get(ino).is_some_and(|inode| inode.has_name());
-        self.divergent.len() + self.attr_dirty.iter().filter(has_place).count()
-    }
-
     /// When nothing can move because names wait for each other in a ring: a name whose occupant can step aside, and where to. What has
     /// stepped aside already is of no more help. The occupant may be a dead directory that holds at home what belongs in its place.
     pub(crate) fn ring_breaker(&self) -> Option<(Ino, Name, Ino, Name)> {

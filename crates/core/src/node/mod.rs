@@ -259,7 +259,7 @@ impl Node {
             used_memory_bytes: segments.memory_bytes(),
             peak_bytes: u64::from(segments.peak) * segment_bytes,
             dirty_bytes: self.io.dirty_bytes,
-            dirty_names: self.names.unsettled() as u64,
+            dirty_names: self.dirty_names() as u64,
             waiting_for_room: (self.room_waiters.len() + self.name_room.waiting()) as u32,
             draining: self.home.is_draining(),
             troubles: self.troubles(16),

@@ -128,7 +128,7 @@ impl Node {
     }
 
     /// Names and attributes that are not home yet.
-    fn dirty_names(&self) -> usize {
+    pub(super) fn dirty_names(&self) -> usize {
         self.names.divergent.len() + self.names.attr_dirty.len()
     }
 

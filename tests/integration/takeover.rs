@@ -177,7 +177,6 @@ fn a_program_goes_on_with_all_that_it_holds() {
 
 /// Each operation is done once and gives what a plain directory gives, one after the other, in several directories at once.
 #[test]
-#[ignore = "open defect: after a takeover a file that was removed while it was open is not always let go, and the run ends with 74"]
 fn operations_beside_a_plain_directory() {
     if !machine_has(&[]) || !kernel_resends() {
         return;

@@ -11,7 +11,6 @@ use crate::abi::{self, OPEN_DIRECT_IO, OPEN_KEEP_CACHE, OPEN_NO_FLUSH, Put};
 use crate::answer::{put_attr_out, put_entry, put_no_entry, put_open, put_stat_fs};
 use crate::convert::{allocate_mode, attr_change, kind_of_mode, permissions, seek_whence, xattr_mode};
 use crate::held::Giving;
-use crate::inherited::GivenBack;
 use crate::listing::{self, Listing};
 use crate::negotiate::Agreed;
 use crate::operation::{Header, Operation};
@@ -158,8 +157,16 @@ impl<T: Transport> Exchange<'_, T> {
     /// An entry that the server has opened already.
     fn created(&mut self, result: Result<(Ino, Attr), Errno>) -> Result<Outcome, Errno> {
         let (ino, attr) = result?;
-        if let Some(held) = self.held.filter(|held| !held.inherits(ino)) {
-            held.held.add(ino, || Ok(()))?;
+        if let Some(held) = self.held {
+            // One that the kernel may have from before is open for it already.
+            held.add(
+                ino,
+                true,
+                || Ok(()),
+                || {
+                    let _ = self.client.release(ino);
+                },
+            )?;
         }
         put_entry(self.out, ino, &attr);
         Ok(Outcome::Body)
@@ -172,20 +179,10 @@ impl<T: Transport> Exchange<'_, T> {
 
     fn forget(&self, items: impl Iterator<Item = (u64, u64)>) -> Outcome {
         for (ino, count) in items.map(|(ino, count)| (Ino(ino), count)) {
-            // There is no reply in which an error could be told, and none that could matter.
-            if let Some(inherited) = self.held.and_then(|held| held.inherited()) {
-                match inherited.give_back(ino) {
-                    GivenBack::NotInherited => {}
-                    GivenBack::StillHeld => continue,
-                    GivenBack::All { count, is_file } => {
-                        if is_file {
-                            let _ = self.client.release(ino);
-                        }
-                        let _ = self.client.forget(ino, count);
-                        continue;
-                    }
-                }
+            if self.held.and_then(|held| held.inherited()).is_some_and(|inherited| inherited.doubt(ino)) {
+                continue;
             }
+            // There is no reply in which an error could be told, and none that could matter.
             if let Some(held) = self.held {
                 held.held.give_back(ino, count, || {
                     let _ = self.client.release(ino);
@@ -230,11 +227,8 @@ impl<T: Transport> Exchange<'_, T> {
 
 /// Opens a file for the kernel, which has got a reference to it; if that fails there is no reference.
 pub(crate) fn hold<T: Transport>(client: &Client<T>, held: Option<&Giving<'_>>, ino: Ino, attr: &Attr) -> Result<(), Errno> {
-    if held.is_some_and(|held| held.inherits(ino)) {
-        return Ok(());
-    }
-    let Some(held) = held.filter(|_| attr.kind == Kind::File) else { return Ok(()) };
-    held.held.add(ino, || client.open(ino)).map_err(|errno| {
+    let Some(held) = held else { return Ok(()) };
+    held.add(ino, attr.kind == Kind::File, || client.open(ino), || {}).map_err(|errno| {
         // It was removed meanwhile, say.
         let _ = client.forget(ino, 1);
         if errno == Errno::ESTALE { Errno::ENOENT } else { errno }

@@ -26,6 +26,11 @@ impl Held {
         Held { files: Mutex::default(), inherited: Some(inherited) }
     }
 
+    /// What the kernel has from a process of before.
+    pub(crate) fn inherited(&self) -> Option<&Inherited> {
+        self.inherited.as_ref()
+    }
+
     /// The kernel gets one more reference; the first one needs `open`. An error of `open` leaves everything as it was.
     pub(crate) fn add(&self, ino: Ino, open: impl FnOnce() -> Result<(), Errno>) -> Result<(), Errno> {
         // Under the lock, so that it does not overtake the closing of the reference before. The server has it in memory and answers at
@@ -70,16 +75,21 @@ impl Giving<'_> {
 
     /// What the kernel has from a process of before.
     pub(crate) fn inherited(&self) -> Option<&Inherited> {
-        self.held.inherited.as_ref()
+        self.held.inherited()
     }
 
-    /// The kernel gets one more reference; if it has the inode from before, that is counted here, and the server has it open already.
-    pub(crate) fn inherits(&self, ino: Ino) -> bool {
-        let inherits = self.inherited().is_some_and(|inherited| inherited.add(ino));
-        if inherits {
-            self.again.borrow_mut().push(ino);
+    /// The kernel gets one more reference to a file that the server is to have open for it: `open` is called if that is not so yet,
+    /// `is_open` if it is. An error of `open` leaves everything as it was.
+    pub(crate) fn add(&self, ino: Ino, is_file: bool, open: impl Fn() -> Result<(), Errno>, is_open: impl FnOnce()) -> Result<(), Errno> {
+        match self.inherited().and_then(|inherited| inherited.add(ino, &open, is_open)) {
+            Some(Ok(())) => {
+                self.again.borrow_mut().push(ino);
+                Ok(())
+            }
+            Some(Err(errno)) => Err(errno),
+            None if is_file => self.held.add(ino, open),
+            None => Ok(()),
         }
-        inherits
     }
 }
 

@@ -1,10 +1,11 @@
 //! What the kernel knows from a process of before, which has died with its count of the kernel's references.
 //!
 //! Before it serves, the new process asks the kernel of each inode whether it still knows it. What the kernel knows then it has an unknown
-//! number of references to. When it gives references back it is asked again, and what it knows no more is let go: too late rather than too
-//! early.
+//! number of references to. When it gives references back it is asked again, by a thread of its own, and what it knows no more is let go:
+//! too late rather than too early. So it is for all the time that this process serves: a count of references would be wrong for an inode
+//! of which some that were given before are still on their way back.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -12,86 +13,136 @@ use std::time::Duration;
 use std::{io, thread};
 
 use forebay_core::attr::Kind;
+use forebay_core::errno::Errno;
 use forebay_core::id::Ino;
 use parking_lot::{Condvar, Mutex};
 
 use crate::notify;
 
-/// How long the kernel may take to say whether it knows an inode. It waits for one that it is just forgetting, and that may wait for us.
+/// How long the kernel may take to say whether it knows an inode, before it is served. It waits for one that it is just forgetting, and
+/// that may wait for us.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-#[derive(Default)]
 struct Inode {
     is_file: bool,
-    /// References that the kernel has got from this process.
+    /// References that the server counts for the kernel; none, and the file is not open for it.
+    counted: u64,
+    /// References that the kernel has got from this process, ever.
     given: u64,
     /// Of these, those of which it has not been told yet.
     under_way: u64,
 }
 
-/// What becomes of references that the kernel gives back.
-pub(crate) enum GivenBack {
-    /// They are not from before.
-    NotInherited,
-    /// The kernel may have more.
-    StillHeld,
-    /// The server is to be given back all.
-    All { count: u64, is_file: bool },
+#[derive(Default)]
+struct Books {
+    inodes: HashMap<Ino, Inode>,
+    /// The kernel may know these no more.
+    doubtful: BTreeSet<Ino>,
+    ended: bool,
+}
+
+/// What the server is to be given back when the kernel has let go of an inode.
+pub(crate) struct LetGo {
+    pub(crate) ino: Ino,
+    pub(crate) count: u64,
+    pub(crate) is_file: bool,
 }
 
 /// Inodes that the kernel knows from before.
 pub(crate) struct Inherited {
-    inodes: Mutex<HashMap<Ino, Inode>>,
-    /// The kernel was told of all references to an inode that were on their way.
-    told: Condvar,
+    books: Mutex<Books>,
+    /// Something became doubtful, the kernel was told of all references to an inode that were on their way, or it has ended.
+    changed: Condvar,
     device: Arc<OwnedFd>,
 }
 
 impl Inherited {
-    /// The kernel is about to get one more reference, until [`Inherited::told`]. False if the inode is not from before.
-    pub(crate) fn add(&self, ino: Ino) -> bool {
-        let mut inodes = self.inodes.lock();
-        let Some(inode) = inodes.get_mut(&ino) else { return false };
+    /// The kernel is about to get one more reference, until [`Inherited::told`]; if it is a file, `first` has it open at the
+    /// server, and `further` is for one that is open there already. An error of `first` leaves everything as it was. None if the inode is
+    /// not from before.
+    pub(crate) fn add(&self, ino: Ino, first: impl FnOnce() -> Result<(), Errno>, further: impl FnOnce()) -> Option<Result<(), Errno>> {
+        let mut books = self.books.lock();
+        let inode = books.inodes.get_mut(&ino)?;
+        // Under the lock, so that it does not overtake the closing of the reference before; see `Held::add`.
+        match (inode.is_file, inode.counted) {
+            (false, _) => {}
+            (true, 0) => {
+                if let Err(errno) = first() {
+                    return Some(Err(errno));
+                }
+            }
+            (true, _) => further(),
+        }
+        inode.counted += 1;
         inode.given += 1;
         inode.under_way += 1;
-        true
+        Some(Ok(()))
     }
 
     /// The kernel has been told of a reference.
     pub(crate) fn told(&self, ino: Ino) {
-        if let Some(inode) = self.inodes.lock().get_mut(&ino) {
+        if let Some(inode) = self.books.lock().inodes.get_mut(&ino) {
             inode.under_way = inode.under_way.saturating_sub(1);
             if inode.under_way == 0 {
-                self.told.notify_all();
+                self.changed.notify_all();
             }
         }
     }
 
-    /// The kernel gives references back; how many says nothing, since nobody knows how many it had.
-    pub(crate) fn give_back(&self, ino: Ino) -> GivenBack {
-        let mut inodes = self.inodes.lock();
-        // The kernel may have got a reference and given it back before the thread that gave it could say so; it may also be about to know
-        // the inode again, whatever it has forgotten.
-        self.told.wait_while_for(&mut inodes, |inodes| inodes.get(&ino).is_some_and(|inode| inode.under_way > 0), PATIENCE);
-        let given = match inodes.get(&ino) {
-            None => return GivenBack::NotInherited,
-            Some(inode) if inode.under_way > 0 => return GivenBack::StillHeld,
-            Some(inode) => inode.given,
-        };
-        drop(inodes);
-        // Without the lock: it may have to wait.
-        if notify::is_known(&self.device, ino) {
-            return GivenBack::StillHeld;
+    /// The kernel gives references back; how many says nothing, since nobody knows how many it had. False if the inode is not from before.
+    pub(crate) fn doubt(&self, ino: Ino) -> bool {
+        let mut books = self.books.lock();
+        if !books.inodes.contains_key(&ino) {
+            return false;
         }
-        let mut inodes = self.inodes.lock();
-        match inodes.get(&ino) {
-            None => GivenBack::NotInherited,
-            Some(inode) if inode.given != given => GivenBack::StillHeld,
-            Some(inode) => {
-                let (count, is_file) = (inode.given + 1, inode.is_file);
-                inodes.remove(&ino);
-                GivenBack::All { count, is_file }
+        books.doubtful.insert(ino);
+        self.changed.notify_all();
+        true
+    }
+
+    /// No more questions.
+    pub(crate) fn end(&self) {
+        self.books.lock().ended = true;
+        self.changed.notify_all();
+    }
+
+    /// Asks the kernel of all that is or becomes doubtful, until the end; what it knows no more is handed to `let_go`. The kernel may wait
+    /// for those who serve it, so this is for a thread that does not.
+    pub(crate) fn ask_until_the_end(&self, let_go: impl Fn(LetGo)) {
+        while let Some((ino, given)) = self.next_doubt() {
+            // Without the lock: it may have to wait.
+            if notify::is_known(&self.device, ino) {
+                continue;
             }
+            let mut books = self.books.lock();
+            let Some(inode) = books.inodes.get_mut(&ino) else { continue };
+            if inode.given != given {
+                // It has got another meanwhile, and will give that back.
+                continue;
+            }
+            let count = std::mem::take(&mut inode.counted);
+            if count > 0 {
+                let_go(LetGo { ino, count, is_file: inode.is_file });
+            }
+        }
+    }
+
+    /// The next doubtful inode, of which no reference is on its way: the kernel may be about to know it again, whatever it has forgotten.
+    fn next_doubt(&self) -> Option<(Ino, u64)> {
+        let mut books = self.books.lock();
+        loop {
+            if books.ended {
+                return None;
+            }
+            let told = books.doubtful.iter().find_map(|ino| {
+                let inode = books.inodes.get(ino)?;
+                (inode.under_way == 0).then_some((*ino, inode.given))
+            });
+            if let Some((ino, given)) = told {
+                books.doubtful.remove(&ino);
+                return Some((ino, given));
+            }
+            self.changed.wait(&mut books);
         }
     }
 }
@@ -99,7 +150,7 @@ impl Inherited {
 /// Finds out what the kernel knows, before it is served again.
 pub struct Inheritance {
     device: Arc<OwnedFd>,
-    inodes: HashMap<Ino, Inode>,
+    books: Books,
     ask: Option<Sender<(Ino, Sender<bool>)>>,
 }
 
@@ -118,16 +169,20 @@ impl Inheritance {
                 let _ = answer.send(notify::is_known(&for_thread, ino));
             }
         })?;
-        Ok(Inheritance { device, inodes: HashMap::new(), ask: Some(ask) })
+        Ok(Inheritance { device, books: Books::default(), ask: Some(ask) })
     }
 
-    /// Whether the kernel knows the inode. When it cannot say, it does.
+    /// Whether the kernel knows the inode. When it cannot say at once, it may know it, and will be asked again.
     pub fn is_known(&mut self, ino: Ino, kind: Kind) -> bool {
-        let is_known = self.ask(ino).unwrap_or(true);
+        let said = self.ask(ino);
+        if said.is_none() {
+            self.books.doubtful.insert(ino);
+        }
+        let is_known = said.unwrap_or(true);
         if is_known {
-            self.inodes.insert(ino, Inode { is_file: kind == Kind::File, ..Inode::default() });
+            self.books.inodes.insert(ino, Inode { is_file: kind == Kind::File, counted: 1, given: 0, under_way: 0 });
         } else {
-            self.inodes.remove(&ino);
+            self.books.inodes.remove(&ino);
         }
         is_known
     }
@@ -143,6 +198,6 @@ impl Inheritance {
     }
 
     pub(crate) fn into_parts(self) -> (Arc<OwnedFd>, Inherited) {
-        (self.device.clone(), Inherited { inodes: Mutex::new(self.inodes), told: Condvar::new(), device: self.device })
+        (self.device.clone(), Inherited { books: Mutex::new(self.books), changed: Condvar::new(), device: self.device })
     }
 }

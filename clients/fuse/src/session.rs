@@ -25,6 +25,7 @@ use crate::answer::{self, Answer};
 use crate::buffers::Buffers;
 use crate::filesystem::{Exchange, Outcome};
 use crate::held::{Giving, Held};
+use crate::inherited::{Inherited, LetGo};
 use crate::negotiate::Agreed;
 use crate::notify::Notifier;
 use crate::operation::{self, Operation};
@@ -139,11 +140,12 @@ pub(crate) fn start<T: Transport + 'static>(
         crew.all += 1;
         crew.at_work += 1;
         drop(crew);
-        if let Err(error) = session.hire() {
-            session.finish();
-            session.lose();
-            return Err(error);
-        }
+        session.hire().map_err(|error| session.given_up(error))?;
+    }
+    if session.held.inherited().is_some() {
+        let asker = session.clone();
+        let spawned = thread::Builder::new().name("forebay-asks".into()).stack_size(STACK_BYTES).spawn(move || asker.ask_of_inherited());
+        spawned.map_err(|error| session.given_up(error))?;
     }
     session.lose();
     Ok(device)
@@ -159,6 +161,25 @@ impl<T: Transport> Drop for Employed<T> {
 }
 
 impl<T: Transport + 'static> Session<T> {
+    /// It cannot begin.
+    fn given_up(&self, error: std::io::Error) -> std::io::Error {
+        self.finish();
+        self.lose();
+        error
+    }
+
+    /// What a thread of its own does: lets go of what the kernel has from before and knows no more.
+    fn ask_of_inherited(&self) {
+        self.held.inherited().into_iter().for_each(|inherited| {
+            inherited.ask_until_the_end(|LetGo { ino, count, is_file }| {
+                if is_file {
+                    self.transport.call(Request::Release { ino }, CallPayload::None);
+                }
+                self.transport.call(Request::Forget { ino, count }, CallPayload::None);
+            });
+        });
+    }
+
     /// Starts one thread, which the caller has counted already.
     fn hire(self: &Arc<Self>) -> std::io::Result<()> {
         let employed = Employed(self.clone());
@@ -304,6 +325,7 @@ impl<T: Transport + 'static> Session<T> {
     fn finish(&self) {
         self.crew.lock().ended = true;
         self.called.notify_all();
+        self.held.inherited().into_iter().for_each(Inherited::end);
         self.buffers.close();
     }
 

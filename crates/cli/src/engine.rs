@@ -253,9 +253,13 @@ impl Engine {
         receiver.recv_timeout(within).unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()))
     }
 
-    /// Refuses every request of the mount from now on. False if one is still under way after `within`.
+    /// Refuses every request of the mount from now on, and lets go of what it had open. False if one is still under way after `within`.
     pub(crate) fn close_gate(&self, within: Duration) -> bool {
-        self.gate.closed.try_write_for(within).map(|mut closed| *closed = true).is_some()
+        let Some(mut closed) = self.gate.closed.try_write_for(within) else { return false };
+        *closed = true;
+        drop(closed);
+        self.gate.instance.depart();
+        true
     }
 
     /// Makes the buffer itself durable, so that what is kept outlives the machine.

@@ -20,6 +20,8 @@ pub enum Request {
     Lookup { parent: Ino, name: Name },
     /// Gives back `count` references. Answer: `Done`.
     Forget { ino: Ino, count: u64 },
+    /// All clients have gone: what they referred to, had open or were listing they do not use any more. Answer: `Done`.
+    Depart,
     /// Answer: `Attr`.
     GetAttr { ino: Ino },
     /// Answer: `Attr`.

@@ -159,6 +159,11 @@ impl Instance {
         }
     }
 
+    /// All clients have gone: what they still had open or referred to is let go.
+    pub fn depart(&self) {
+        self.call(Request::Depart, CallPayload::None);
+    }
+
     /// Stops the threads; open and later calls fail. What is in the buffer stays there. Waits some seconds for work at home that is
     /// under way; a home that does not answer cannot hold it up longer.
     pub fn shutdown(&self) {

@@ -235,7 +235,9 @@ impl State {
                 Reply::StatFs { stat: StatFs { total_bytes: 1 << 30, free_bytes: 1 << 29, name_bytes_max: 255, ..StatFs::default() } }
             }
             Request::Open { .. } | Request::Release { .. } | Request::Sync { .. } => Reply::Done,
-            Request::Drain | Request::Status | Request::BringHome { .. } | Request::Where { .. } => return Err(Errno::ENOSYS),
+            Request::Depart | Request::Drain | Request::Status | Request::BringHome { .. } | Request::Where { .. } => {
+                return Err(Errno::ENOSYS);
+            }
         })
     }
 }

@@ -574,6 +574,7 @@ fn changes_state(request: &Request) -> bool {
         request,
         Lookup { .. }
             | Forget { .. }
+            | Depart
             | GetAttr { .. }
             | ReadLink { .. }
             | Open { .. }

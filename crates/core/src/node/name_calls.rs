@@ -19,6 +19,7 @@ impl Node {
         let reply = match request {
             Request::Lookup { parent, name } => return self.lookup(call, *parent, name),
             Request::Forget { ino, count } => self.forget(*ino, *count),
+            Request::Depart => self.depart(),
             Request::GetAttr { ino } => Reply::Attr { attr: self.attr_of(*ino)? },
             Request::ReadLink { ino } => self.read_link(*ino)?,
             Request::Open { ino } => self.open(*ino)?,
@@ -90,6 +91,19 @@ impl Node {
         Reply::Done
     }
 
+    /// Who asks is nobody's proxy any more, whatever it has given back.
+    fn depart(&mut self) -> Reply {
+        self.dir_handles.clear();
+        let referred = self.names.inodes.iter().filter(|(_, inode)| inode.lookups > 0 || inode.opens > 0);
+        for ino in referred.map(|(ino, _)| *ino).collect::<Vec<_>>() {
+            if let Ok(inode) = self.names.inode_mut(ino) {
+                (inode.lookups, inode.opens) = (0, 0);
+            }
+            self.closed(ino);
+        }
+        Reply::Done
+    }
+
     fn read_link(&mut self, ino: Ino) -> Result<Reply, Stop> {
         let inode = self.names.loaded(ino)?;
         if inode.attr.kind != Kind::Symlink {
@@ -118,12 +132,16 @@ impl Node {
         if let Ok(inode) = self.names.inode_mut(ino) {
             inode.opens = inode.opens.saturating_sub(1);
         }
+        self.closed(ino);
+        Reply::Done
+    }
+
+    fn closed(&mut self, ino: Ino) {
         self.drop_if_unreachable(ino);
         if self.names.inodes.get(&ino).is_some_and(|i| !i.is_reachable() && !i.home_names.is_empty()) {
             // It stood aside at home for this handle; now its name there can go.
             self.home.scan_again_from(self.names.first_divergent_at_home(ino));
         }
-        Reply::Done
     }
 
     fn open_dir(&mut self, ino: Ino) -> Result<Reply, Stop> {

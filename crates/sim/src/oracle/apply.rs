@@ -157,6 +157,10 @@ impl State {
             Request::SetXattr { .. } | Request::GetXattr { .. } | Request::ListXattr { .. } | Request::RemoveXattr { .. } => {
                 self.apply_xattr(&call.request)
             }
+            Request::Depart => {
+                self.forget_process();
+                Ok(Expected::Done)
+            }
             // The clients do not ask it: each entry would be a reference.
             Request::ReadDirPlus { .. } => Ok(Expected::Impossible),
             Request::Forget { .. } | Request::Sync { .. } => Ok(Expected::Done),

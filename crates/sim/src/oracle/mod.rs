@@ -101,6 +101,9 @@ impl Oracle {
         if let Request::Forget { ino, count } = request {
             self.give_back(ino, count);
         }
+        if request == Request::Depart {
+            self.references.clear();
+        }
         if matches!(request, Request::Sync { .. } | Request::Drain | Request::BringHome { .. }) {
             self.remember();
             self.syncs.insert(call, self.moments);

@@ -302,7 +302,7 @@ impl State {
         self.inodes.retain(|ino, inode| inode.nlink > 0 || inode.opens > 0 || bound.contains(ino));
     }
 
-    /// The process has died: open handles, references and numbers are gone.
+    /// The process has died, or its clients have gone: open handles, references and numbers are gone.
     pub fn forget_process(&mut self) {
         self.inos = BTreeMap::from([(Ino::ROOT, ModelIno::ROOT)]);
         self.handles.clear();

@@ -3,7 +3,7 @@
 use forebay_core::attr::Kind;
 use forebay_core::effect::HomeChange;
 use forebay_core::id::{HomePath, Ino, Name};
-use forebay_core::message::{Reply, Request};
+use forebay_core::message::{Reply, Request, Status};
 use forebay_core::time::Time;
 
 use super::{Event, Result, START_NS, Weather, World};
@@ -17,6 +17,9 @@ use crate::subject::Subject;
 
 /// Drains that may give up after the last fault: the first may have begun before it.
 const DRAINS_MAX: u32 = 2;
+
+/// How often the clients go without giving back what they hold.
+const DEPARTS_PER_MILLE: u64 = 300;
 
 /// How long home fails now and then, ns: after that it is well for good.
 const WEATHER_NS_MAX: u64 = 120_000_000_000;
@@ -127,6 +130,11 @@ impl<M: Subject> World<M> {
             // A log that has failed is used again only by a new process.
             return self.crash_now(false, None);
         }
+        if self.chance.chance(DEPARTS_PER_MILLE) {
+            self.clients.iter_mut().for_each(|client| client.forget_all());
+            self.ask(0, Request::Depart);
+            return Ok(());
+        }
         for client in 0..self.clients.len() {
             self.schedule(1_000, Event::Ask(client));
         }
@@ -144,6 +152,11 @@ impl<M: Subject> World<M> {
         }
         match reply {
             Reply::Drained { failures } if failures.is_empty() => {
+                let Status { dirty_bytes, dirty_names, .. } = self.machine().status();
+                if (dirty_bytes, dirty_names) != (0, 0) {
+                    let left = format!("everything went home, but {dirty_bytes} bytes and {dirty_names} names are left");
+                    return Err(self.violation(Property::Liveness, left));
+                }
                 self.phase = Phase::LastLook(Inspector::new(2 * self.scenario.config.chunk_bytes, self.scenario.workload.is_complete));
             }
             Reply::Drained { failures } if drains >= DRAINS_MAX => {

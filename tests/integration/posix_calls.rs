@@ -275,3 +275,39 @@ assert as_nobody(lambda: os.unlink('shared/f')) == 0
 ",
     );
 }
+
+/// Where only root can get in the kernel asks, where others can it checks by itself: both give what a plain directory gives.
+#[test]
+fn access_is_what_it_is_elsewhere() {
+    if !machine_has(&["python3"]) {
+        return;
+    }
+    let others: &[&[&str]] = if is_root() { &[&[], &["--allow-other"]] } else { &[&[]] };
+    for options in others {
+        run(
+            AMPLE,
+            options,
+            "
+import subprocess
+answers = []
+os.mkdir('d', 0o600)
+for name, mode in [('plain', 0o644), ('program', 0o755), ('closed', 0o000), ('odd', 0o010)]:
+    for place in ['', 'd/']:
+        open(place + name, 'w').write('#!/bin/sh\\nexit 7\\n')
+        os.chmod(place + name, mode)
+for path in ['.', 'd', 'plain', 'program', 'closed', 'odd', 'd/plain', 'd/program', 'missing']:
+    answers.append([path] + [os.access(path, how) for how in (os.F_OK, os.R_OK, os.W_OK, os.X_OK)])
+    answers.append(error_of(subprocess.call, [os.path.abspath(path)]))
+    answers.append(error_of(open, path))
+os.chdir('d')
+os.chdir('..')
+answers.append(error_of(os.chdir, 'plain'))
+os.chmod('plain', 0o100)
+answers.append([os.access('plain', os.X_OK), subprocess.call([os.path.abspath('plain')])])
+os.chmod('plain', 0o644)
+answers.append(os.access('plain', os.X_OK))
+open('answers', 'w').write(repr(answers))
+",
+        );
+    }
+}

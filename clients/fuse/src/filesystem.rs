@@ -5,7 +5,7 @@ use forebay_core::attr::{Attr, Caller, Kind};
 use forebay_core::errno::Errno;
 use forebay_core::id::Ino;
 use forebay_core::message::RenameMode;
-use rustix::fs::{OFlags, RenameFlags};
+use rustix::fs::{Access, OFlags, RenameFlags};
 
 use crate::abi::{self, OPEN_DIRECT_IO, OPEN_KEEP_CACHE, OPEN_NO_FLUSH, Put};
 use crate::answer::{put_attr_out, put_entry, put_no_entry, put_open, put_stat_fs};
@@ -100,6 +100,7 @@ impl<T: Transport> Exchange<'_, T> {
             }
             Operation::ReleaseDir { handle } => client.release_dir(handle)?,
             Operation::Destroy => {}
+            Operation::Access { mask } => may_access(&client.get_attr(ino)?, mask)?,
             Operation::Ioctl => return Err(ENOTTY),
             Operation::SetXattr { name, value, flags } => {
                 client.set_xattr(ino, name, value, xattr_mode(flags).ok_or(Errno::EINVAL)?)?;
@@ -122,8 +123,7 @@ impl<T: Transport> Exchange<'_, T> {
             Operation::Seek { offset, whence } => self.out.put_u64(client.seek(ino, offset, seek_whence(whence).ok_or(Errno::EINVAL)?)?),
             // A close: nothing is kept back here, so there is nothing to do. `ENOSYS` makes the kernel remember it and answer by itself:
             // success for the flush at a close, copy_file_range by reading and writing, always ready for poll. Locks are not asked for,
-            // so that the kernel keeps them itself, for all processes of this mount. Access is checked by the kernel
-            // (`default_permissions`).
+            // so that the kernel keeps them itself, for all processes of this mount.
             Operation::Flush | Operation::Init { .. } | Operation::Other => return Err(Errno::ENOSYS),
         }
         Ok(Outcome::Body)
@@ -233,6 +233,12 @@ pub(crate) fn hold<T: Transport>(client: &Client<T>, held: Option<&Giving<'_>>, 
         let _ = client.forget(ino, 1);
         if errno == Errno::ESTALE { Errno::ENOENT } else { errno }
     })
+}
+
+/// The answer to access(2) for root, who may do everything but execute what nobody may.
+fn may_access(attr: &Attr, mask: u32) -> Result<(), Errno> {
+    let executes = Access::from_bits_retain(mask).contains(Access::EXEC_OK);
+    if executes && attr.kind != Kind::Directory && attr.mode & 0o111 == 0 { Err(Errno::EACCES) } else { Ok(()) }
 }
 
 fn rename_mode(flags: u32) -> Result<RenameMode, Errno> {

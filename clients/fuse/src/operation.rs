@@ -125,6 +125,10 @@ pub(crate) enum Operation<'a> {
     ReleaseDir {
         handle: u64,
     },
+    /// `access`(2), where the kernel does not check by itself.
+    Access {
+        mask: u32,
+    },
     Ioctl,
     Fallocate {
         offset: u64,
@@ -201,6 +205,7 @@ pub(crate) fn parse<'a>(header: &Header, bytes: &'a [u8]) -> Option<Operation<'a
         opcode::RELEASE => Operation::Release,
         opcode::OPENDIR => Operation::OpenDir,
         opcode::RELEASEDIR => Operation::ReleaseDir { handle: body.u64()? },
+        opcode::ACCESS => Operation::Access { mask: body.u32()? },
         opcode::IOCTL => Operation::Ioctl,
         opcode::DESTROY => Operation::Destroy,
         opcode::INIT => {

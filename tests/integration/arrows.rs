@@ -14,6 +14,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("forebay-client", &["forebay-host", "forebay-core"]),
     ("forebay-fuse", &["forebay-client", "forebay-host", "forebay-core"]),
     ("forebay-sim", &["forebay-core", "forebay-store"]),
+    ("forebay-trace", &["forebay-core"]),
     ("forebay-cli", &["*"]),
     ("forebay-tests", &["*"]),
     ("forebay-bench", &["*"]),

@@ -1,0 +1,17 @@
+//! Traces of I/O: the record model, the format `.fbt` (docs/FORMAT-TRACE.md), and readers of what other programs write.
+//!
+//! Every reader is a [`Source`]: it gives records one after the other and needs memory for the names only. [`fbt::Writer`] takes them.
+#![forbid(unsafe_code)]
+
+pub mod error;
+pub mod fbt;
+pub mod format;
+pub mod names;
+pub mod record;
+pub mod source;
+
+pub use error::{Error, Place};
+pub use format::Format;
+pub use names::{Names, Process};
+pub use record::{FileId, Flags, Layer, Op, ProcessId, Record};
+pub use source::{About, Clock, Gap, GapReason, MemorySource, Source};

@@ -75,4 +75,9 @@ impl Error {
     pub(crate) fn at_byte(format: Format, offset: u64, problem: impl Into<Cow<'static, str>>) -> Error {
         Error::Malformed { format, place: Place::Byte(offset), problem: problem.into() }
     }
+
+    /// Wrong content of a line.
+    pub(crate) fn at_line(format: Format, number: u64, problem: impl Into<Cow<'static, str>>) -> Error {
+        Error::Malformed { format, place: Place::Line(number), problem: problem.into() }
+    }
 }

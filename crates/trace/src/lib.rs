@@ -3,12 +3,17 @@
 //! Every reader is a [`Source`]: it gives records one after the other and needs memory for the names only. [`fbt::Writer`] takes them.
 #![forbid(unsafe_code)]
 
+pub mod correct;
 pub mod error;
 pub mod fbt;
 pub mod format;
+pub mod merge;
+pub mod muse;
 pub mod names;
 pub mod record;
+pub mod sort;
 pub mod source;
+mod text;
 
 pub use error::{Error, Place};
 pub use format::Format;

@@ -165,6 +165,24 @@ impl MemorySource {
     pub fn new(names: Names, about: About, records: impl IntoIterator<Item = Record>) -> MemorySource {
         MemorySource { names, about, gaps: Vec::new(), records: records.into_iter().collect() }
     }
+
+    /// A copy of all that another source has left.
+    ///
+    /// # Errors
+    /// If that cannot be read.
+    pub fn of(source: &mut (impl Source + ?Sized)) -> Result<MemorySource, Error> {
+        let mut records = std::collections::VecDeque::new();
+        while let Some(record) = source.next_record()? {
+            records.push_back(record);
+        }
+        Ok(MemorySource { names: source.names().clone(), about: source.about().clone(), gaps: source.gaps().to_vec(), records })
+    }
+
+    /// The records that are left.
+    #[must_use]
+    pub fn records(&self) -> &std::collections::VecDeque<Record> {
+        &self.records
+    }
 }
 
 impl Source for MemorySource {

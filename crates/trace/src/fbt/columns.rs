@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use super::block::{Cursor, put, unzigzag, zigzag};
-use crate::names::Names;
 use crate::record::{FileId, Flags, Layer, Op, ProcessId, Record};
 
 mod column {
@@ -145,7 +144,8 @@ impl<'a> Split<'a> {
 const PROBLEM: &str = "the columns of a block of records do not fit together";
 
 /// The records of a payload into `records`, in their order.
-pub(super) fn decode(raw: &[u8], count: u32, first_ns: u64, names: &Names, records: &mut Vec<Record>) -> Result<(), &'static str> {
+/// `known`: so many files and processes have names.
+pub(super) fn decode(raw: &[u8], count: u32, first_ns: u64, known: (usize, usize), records: &mut Vec<Record>) -> Result<(), &'static str> {
     records.clear();
     let mut split = Split::of(raw).ok_or(PROBLEM)?;
     let mut files = split.files().ok_or(PROBLEM)?;
@@ -153,11 +153,11 @@ pub(super) fn decode(raw: &[u8], count: u32, first_ns: u64, names: &Names, recor
     for _ in 0..count {
         let record = one(&mut split, &mut files, start_ns).ok_or(PROBLEM)?;
         start_ns = record.start_ns;
-        let named = |file: FileId| file == FileId::NONE || (file.0 as usize) < names.files().len();
+        let named = |file: FileId| file == FileId::NONE || (file.0 as usize) < known.0;
         if !named(record.file) || !named(record.other) {
             return Err("a record speaks of a file without a name");
         }
-        if record.process != ProcessId::NONE && names.who(record.process).is_none() {
+        if record.process != ProcessId::NONE && record.process.0 as usize >= known.1 {
             return Err("a record speaks of a process without a name");
         }
         records.push(record);

@@ -4,6 +4,7 @@ mod block;
 mod columns;
 mod index;
 mod read;
+pub(crate) mod run;
 mod seek;
 mod tables;
 mod write;

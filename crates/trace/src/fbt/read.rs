@@ -49,7 +49,8 @@ pub(super) fn records(header: &Header, raw: &[u8], position: u64, names: &Names,
     if header.count > block::RECORDS_MAX {
         return Err(problem("a block has more records than allowed"));
     }
-    columns::decode(raw, header.count, header.first_ns, names, records).map_err(problem)
+    let known = (names.files().len(), names.processes().len());
+    columns::decode(raw, header.count, header.first_ns, known, records).map_err(problem)
 }
 
 /// Fills `buffer` as far as there is something; gives how far.

@@ -7,6 +7,7 @@ pub mod correct;
 pub mod error;
 pub mod fbt;
 pub mod format;
+pub mod import;
 pub mod merge;
 pub mod muse;
 pub mod names;

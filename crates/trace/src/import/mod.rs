@@ -1,0 +1,3 @@
+//! Readers of what other programs write.
+
+pub mod darshan;

@@ -102,13 +102,6 @@ fn scientific(mantissa: &[u8], exponent: &[u8]) -> Option<u64> {
     if kept[first..].is_empty() { Some(0) } else { number(&kept[first..]) }
 }
 
-/// The part of a line behind a byte, and the part before it.
-#[allow(dead_code)]
-pub(crate) fn split_once(text: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
-    let place = text.iter().position(|byte| *byte == at)?;
-    Some((&text[..place], &text[place + 1..]))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,6 +10,7 @@ mod tables;
 mod write;
 
 pub use index::IndexEntry;
+pub(crate) use read::fill;
 pub use read::{Ending, Reader};
 pub use seek::{SeekReader, Selection};
 pub use write::{BLOCK_RECORDS, Totals, Writer};

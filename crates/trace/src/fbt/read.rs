@@ -54,7 +54,7 @@ pub(super) fn records(header: &Header, raw: &[u8], position: u64, names: &Names,
 }
 
 /// Fills `buffer` as far as there is something; gives how far.
-pub(super) fn fill(input: &mut impl Read, buffer: &mut [u8]) -> Result<usize, Error> {
+pub(crate) fn fill(input: &mut impl Read, buffer: &mut [u8]) -> Result<usize, Error> {
     let mut filled = 0;
     while filled < buffer.len() {
         match input.read(&mut buffer[filled..]) {

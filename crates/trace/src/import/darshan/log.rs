@@ -9,7 +9,7 @@ use crate::format::Format;
 use crate::names::{NAME_BYTES_MAX, NAMES_BYTES_MAX};
 use crate::text::SECOND_NS;
 
-const MAGIC: u64 = 6_567_223;
+pub(super) const MAGIC: u64 = 6_567_223;
 /// The job record with the command line and the mounts, decompressed, bytes; it is written with 4096.
 const JOB_BYTES_MAX: u64 = 1 << 20;
 const METADATA_BYTES: usize = 1024;

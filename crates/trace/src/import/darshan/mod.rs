@@ -62,6 +62,11 @@ impl<R: Read + Seek> Reader<R> {
     }
 }
 
+/// Whether eight bytes are the magic number that stands behind the version, in either byte order.
+pub(super) fn is_magic(bytes: &[u8]) -> bool {
+    bytes == log::MAGIC.to_le_bytes() || bytes == log::MAGIC.to_be_bytes()
+}
+
 /// What is missing from a module that ran out of memory.
 fn truncated(module: Module) -> Gap {
     let note =

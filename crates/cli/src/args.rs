@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::config::Key;
+use crate::trace::TraceArgs;
 
 /// A burst buffer in front of a directory.
 #[derive(Parser, Debug)]
@@ -52,6 +53,8 @@ pub(crate) enum Command {
     Config(ConfigArgs),
     /// Replay a recorded run through the core and check that it decides the same.
     Replay(ReplayArgs),
+    /// Traces of I/O: read those of other programs, show, merge, filter and convert them.
+    Trace(TraceArgs),
     /// Show what this machine lacks, and the command that mends it.
     Doctor(DoctorArgs),
     /// Put what a bug report needs into one archive; no data of files.

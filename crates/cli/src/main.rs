@@ -36,6 +36,7 @@ mod size;
 mod sizes;
 mod stage;
 mod summary;
+mod trace;
 mod view;
 
 use std::ffi::OsString;
@@ -120,6 +121,7 @@ fn dispatch(cli: &Cli, arguments: &[OsString], console: Console) -> Result<u8, E
             show::command(&layers, &settings, args.toml)
         }
         Command::Replay(args) => replay::command(args, console),
+        Command::Trace(args) => trace::command(args, console),
         Command::Doctor(args) => return doctor::command(args),
         Command::Debug(args) => {
             let layers = settings(&args.settings, console);

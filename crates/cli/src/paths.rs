@@ -58,7 +58,7 @@ pub(crate) fn is_pattern(path: &[u8]) -> bool {
 }
 
 /// Whether `name` is one that `pattern` stands for. A name that begins with a dot is, only if the pattern begins with one.
-fn matches(pattern: &[u8], name: &[u8]) -> bool {
+pub(crate) fn matches(pattern: &[u8], name: &[u8]) -> bool {
     if name.first() == Some(&b'.') && pattern.first() != Some(&b'.') {
         return false;
     }

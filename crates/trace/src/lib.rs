@@ -21,3 +21,4 @@ pub use format::Format;
 pub use names::{Names, Process};
 pub use record::{FileId, Flags, Layer, Op, ProcessId, Record};
 pub use source::{About, Clock, Gap, GapReason, MemorySource, Source};
+pub use text::parse_seconds;

@@ -87,6 +87,12 @@ pub(crate) fn seconds(field: &[u8]) -> Option<u64> {
     whole.checked_mul(SECOND_NS)?.checked_add(fraction)
 }
 
+/// A time in seconds, with any number of decimals, as nanoseconds.
+#[must_use]
+pub fn parse_seconds(text: &str) -> Option<u64> {
+    seconds(text.as_bytes())
+}
+
 /// `mantissa` e `exponent` seconds as nanoseconds, by moving the point.
 fn scientific(mantissa: &[u8], exponent: &[u8]) -> Option<u64> {
     let exponent: i32 = std::str::from_utf8(exponent).ok()?.parse().ok().filter(|exponent| (-400..=30).contains(exponent))?;

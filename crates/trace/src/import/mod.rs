@@ -10,4 +10,4 @@ pub mod strace;
 pub mod tables;
 mod text;
 
-pub use detect::{detect, open};
+pub use detect::{Input, detect, open};

@@ -149,8 +149,38 @@ impl Arguments<'_> {
     }
 }
 
-/// What a call did to a file; none if it concerns none, or is of a kind that no record tells of. Keeps the books of descriptors.
-pub(super) fn understand(call: &Call<'_>, files: &mut Files) -> Option<Done> {
+/// What a call did to files: nothing if it concerns none, or is of a kind that no record tells of; two things if it copies. Keeps the books
+/// of descriptors.
+pub(super) fn understand(call: &Call<'_>, files: &mut Files) -> Vec<Done> {
+    match call.name {
+        b"copy_file_range" => copying(call, (0, 1), (2, 3), 4, files),
+        b"sendfile" | b"sendfile64" => copying(call, (1, 2), (0, usize::MAX), 3, files),
+        _ => single(call, files).into_iter().collect(),
+    }
+}
+
+/// The kernel copies: a read of one file and a write of another, of which either may be none of ours.
+fn copying(call: &Call<'_>, from: (usize, usize), to: (usize, usize), size: usize, files: &mut Files) -> Vec<Done> {
+    let arguments = Arguments { parts: split(call.arguments) };
+    let result = call.result.and_then(value);
+    let bytes = result.and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(0);
+    let mut side = |op, (fd_at, place_at): (usize, usize)| {
+        let (fd, _) = arguments.fd(fd_at)?;
+        // `[4096]` is a place of its own, `NULL` that of the descriptor.
+        let given = arguments.part(place_at).strip_prefix(b"[").and_then(|rest| rest.split(|byte| *byte == b']').next()).and_then(integer);
+        let place = match given {
+            Some(place) => u64::try_from(place).ok(),
+            None => files.moved(call.pid, fd, bytes, op == Op::Write).0,
+        };
+        let flags = if place.is_none() { Flags::NO_OFFSET } else { Flags::NONE };
+        let (path, offset, size) = (Some(arguments.file(fd_at)?), place.unwrap_or(0), arguments.size(size));
+        // The size is how much the call may copy, often far beyond any file; what came back is what was copied.
+        Some(Done { path, offset, size: if result.is_some() { bytes } else { size }, flags, ..Done::new(op, result) })
+    };
+    [side(Op::Read, from), side(Op::Write, to)].into_iter().flatten().collect()
+}
+
+fn single(call: &Call<'_>, files: &mut Files) -> Option<Done> {
     let arguments = Arguments { parts: split(call.arguments) };
     let result = call.result.and_then(value);
     match call.name {

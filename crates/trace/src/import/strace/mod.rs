@@ -13,7 +13,7 @@ use std::io::BufRead;
 use super::text::{Parser, Problem, State, TextReader, no};
 use crate::format::Format;
 use crate::names::Process;
-use crate::record::{FileId, Flags, Op, ProcessId, Record};
+use crate::record::{FileId, Flags, ProcessId, Record};
 use crate::source::Clock;
 
 use calls::{Call, Done};
@@ -65,25 +65,29 @@ impl Strace {
     }
 
     fn finished(&mut self, call: &Call<'_>, state: &mut State) -> Result<(), Problem> {
-        let Some(done) = calls::understand(call, &mut self.files) else { return Ok(()) };
-        let Done { op, path, other, offset, size, flags, result } = done;
-        let mut record = Record::new(op, call.start_ns);
-        record.flags = flags;
-        match call.duration_ns {
-            Some(duration_ns) => record.duration_ns = duration_ns,
-            None => record.flags |= Flags::NO_DURATION,
-        }
-        record.process = process(call.pid, state)?;
-        let mut file = |path: Option<Vec<u8>>| path.map_or(Ok(FileId::NONE), |path| state.names.file(&path));
-        (record.file, record.other) = (file(path)?, file(other)?);
-        (record.offset, record.size) = (offset, size);
-        match result {
-            Some(result) => record.result = result,
-            None => record.flags |= Flags::NO_RESULT | Flags::UNFINISHED,
-        }
-        state.ready.push_back(record);
-        Ok(())
+        calls::understand(call, &mut self.files).into_iter().try_for_each(|done| ready(call, done, state))
     }
+}
+
+/// Gives what a call did as a record.
+fn ready(call: &Call<'_>, done: Done, state: &mut State) -> Result<(), Problem> {
+    let Done { op, path, other, offset, size, flags, result } = done;
+    let mut record = Record::new(op, call.start_ns);
+    record.flags = flags;
+    match call.duration_ns {
+        Some(duration_ns) => record.duration_ns = duration_ns,
+        None => record.flags |= Flags::NO_DURATION,
+    }
+    record.process = process(call.pid, state)?;
+    let mut file = |path: Option<Vec<u8>>| path.map_or(Ok(FileId::NONE), |path| state.names.file(&path));
+    (record.file, record.other) = (file(path)?, file(other)?);
+    (record.offset, record.size) = (offset, size);
+    match result {
+        Some(result) => record.result = result,
+        None => record.flags |= Flags::NO_RESULT | Flags::UNFINISHED,
+    }
+    state.ready.push_back(record);
+    Ok(())
 }
 
 fn process(pid: u64, state: &mut State) -> Result<ProcessId, Problem> {
@@ -149,6 +153,7 @@ mod tests {
 
     use super::super::text::testing::all;
     use super::*;
+    use crate::record::Op;
     use crate::source::MemorySource;
 
     const TEXT: &str = "\
@@ -169,6 +174,7 @@ mod tests {
 10 1700000000.001100 read(0</dev/pts/0>, \"x\", 5) = 5 <0.000001>
 10 1700000000.001200 close(3</w/in, a>) = 0 <0.000001>
 10 1700000000.001300 write(6<pipe:[77]>, \"x\", 5) = 5 <0.000001>
+10 1700000000.001350 copy_file_range(7</w/from>, [4096], 8</w/to>, NULL, 9223372035781033984, 0) = 100 <0.000001>
 10 1700000000.001400 fsync(5</w/db> <unfinished ...>
 ";
 
@@ -193,7 +199,10 @@ mod tests {
         let writes: Vec<Record> = source.records().iter().filter(|record| record.op == Op::Write).copied().collect();
         assert!(writes[0].flags.has(Flags::APPEND | Flags::NO_OFFSET));
         assert_eq!((writes[1].offset, writes[1].size, writes[1].result, writes[1].duration_ns), (8192, 512, -28, 200_000));
-        assert_eq!(writes.len(), 2, "a pipe is no file");
+        assert_eq!(writes.len(), 3, "a pipe is no file");
+        let copied = source.records().iter().find(|record| record.offset == 4096 && record.size == 100).unwrap();
+        assert_eq!((copied.op, source.names.path(copied.file)), (Op::Read, &b"/w/from"[..]));
+        assert_eq!((writes[2].size, writes[2].flags.has(Flags::NO_OFFSET)), (100, true));
         let rename = find(Op::Rename);
         assert_eq!((source.names.path(rename.file), source.names.path(rename.other)), (&b"/w/log"[..], &b"/w/old"[..]));
         assert!(find(Op::Sync).flags.has(Flags::UNFINISHED));

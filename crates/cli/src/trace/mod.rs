@@ -1,0 +1,109 @@
+//! `forebay trace`: traces of I/O, read, shown, merged, filtered and written.
+
+mod args;
+mod filter;
+mod info;
+mod input;
+mod line;
+mod output;
+
+use std::path::Path;
+
+use forebay_trace::Source;
+
+pub(crate) use args::TraceArgs;
+use args::{CatArgs, ConvertArgs, FilterArgs, ImportArgs, InfoArgs, Target, TraceCommand};
+
+use crate::console::Console;
+use crate::error::Error;
+
+/// `forebay trace`.
+pub(crate) fn command(args: &TraceArgs, console: Console) -> Result<(), Error> {
+    match &args.command {
+        TraceCommand::Import(args) | TraceCommand::Merge(args) => import(args, console),
+        TraceCommand::Info(args) => show_info(args),
+        TraceCommand::Head(args) => cat(&args.cat, args.lines, console),
+        TraceCommand::Cat(args) => cat(args, u64::MAX, console),
+        TraceCommand::Filter(args) => filter(args, console),
+        TraceCommand::Convert(args) => convert(args, console),
+    }
+}
+
+fn import(args: &ImportArgs, console: Console) -> Result<(), Error> {
+    let mut source = input::merged(&args.traces, &args.read, &args.correct, &output::Output::folder(&args.out))?;
+    let records = output::write_fbt(&mut source, &args.out)?;
+    input::tell_gaps(&source, console);
+    console.say(&format!("wrote {}: {records} operations on {} files", args.out.display(), source.names().files().len()));
+    Ok(())
+}
+
+fn show_info(args: &InfoArgs) -> Result<(), Error> {
+    let (format, mut source) = input::open(&args.trace, &args.read)?;
+    let info = info::Info::of(&mut source).map_err(input::failed(&args.trace))?;
+    crate::print(&if args.json { info.json(format.name()) } else { info.text(format.name()) })
+}
+
+/// Whether whoever reads the output has seen enough.
+fn seen_enough(error: &forebay_trace::Error) -> bool {
+    matches!(error, forebay_trace::Error::Write(error) if error.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+fn cat(args: &CatArgs, records_max: u64, console: Console) -> Result<(), Error> {
+    let (_, mut source) = input::open(&args.trace, &args.read)?;
+    let mut writer = line::Writer::new(std::io::BufWriter::new(std::io::stdout()), args.json);
+    let mut shown = 0;
+    let mut copy = || -> Result<(), forebay_trace::Error> {
+        while shown < records_max
+            && let Some(record) = source.next_record()?
+        {
+            writer.push(source.names(), &record)?;
+            shown += 1;
+        }
+        Ok(())
+    };
+    match copy().and_then(|()| writer.finish().map(drop)) {
+        Err(error) if !seen_enough(&error) => return Err(input::failed(&args.trace)(error)),
+        _ => {}
+    }
+    input::tell_gaps(&source, console);
+    Ok(())
+}
+
+fn filter(args: &FilterArgs, console: Console) -> Result<(), Error> {
+    let FilterArgs { read, out, wanted, trace } = args;
+    let mut source: input::AnySource = match input::open_indexed(trace, read)? {
+        // The index leads past the blocks that cannot hold anything; a rename's second name is not in it.
+        Some(mut reader) => {
+            let begin_ns = reader.entries().iter().filter(|entry| entry.has_records()).map(|entry| entry.first_ns).min();
+            let mut selection = filter::selection(wanted, begin_ns.unwrap_or(0), reader.names());
+            let moves_data = !wanted.op.is_empty() && wanted.op.iter().all(|op| op.moves_data());
+            selection.files = selection.files.filter(|_| moves_data);
+            reader.select(selection);
+            Box::new(filter::Filtered::new(reader, wanted.clone(), begin_ns))
+        }
+        None => Box::new(filter::Filtered::new(input::open(trace, read)?.1, wanted.clone(), None)),
+    };
+    let records = output::write_fbt(&mut source, out)?;
+    input::tell_gaps(&source, console);
+    console.say(&format!("wrote {}: {records} operations", out.display()));
+    Ok(())
+}
+
+fn convert(args: &ConvertArgs, console: Console) -> Result<(), Error> {
+    let folder = output::Output::folder(&args.out);
+    let mut source = input::sorted(&args.trace, &args.read, &args.correct, &folder, 1)?;
+    let (records, left_out) = output::write(&mut source, args.to, &args.out)?;
+    input::tell_gaps(&source, console);
+    if left_out > 0 {
+        let target = match args.to {
+            Target::Muse => "MUSE text",
+            Target::Fio2 | Target::Fio3 => "an iolog",
+            Target::Fbt | Target::Json | Target::Text => "this format",
+        };
+        console.warn(&format!("{left_out} of {records} operations cannot be said in {target} and were left out"));
+    }
+    if args.out != Path::new("-") {
+        console.say(&format!("wrote {}: {} operations", args.out.display(), records - left_out));
+    }
+    Ok(())
+}

@@ -38,7 +38,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (_, totals) = writer.finish(&names)?;
     let seconds = begun.elapsed().as_secs_f64();
     let rate = records as f64 / seconds / 1e6;
-    println!("wrote {records} records, {} bytes ({:.1} each): {rate:.2} million a second", totals.bytes, totals.bytes as f64 / records as f64);
+    println!(
+        "wrote {records} records, {} bytes ({:.1} each): {rate:.2} million a second",
+        totals.bytes,
+        totals.bytes as f64 / records as f64
+    );
     let begun = Instant::now();
     let mut reader = Reader::new(BufReader::new(File::open(path)?))?;
     let (mut read, mut bytes) = (0u64, 0u64);

@@ -14,7 +14,7 @@ use super::text::{Parser, Problem, State, TextReader, no};
 use crate::format::Format;
 use crate::names::Process;
 use crate::record::{FileId, Flags, ProcessId, Record};
-use crate::source::Clock;
+use crate::source::{Clock, Gap, GapReason};
 
 use calls::{Call, Done};
 use files::Files;
@@ -33,6 +33,8 @@ struct Begun {
 pub struct Strace {
     files: Files,
     begun: HashMap<u64, Begun>,
+    /// Calls whose begin was not seen: strace came to the process in the middle of them.
+    without_begin: u64,
 }
 
 /// Reads strace's output.
@@ -120,7 +122,8 @@ impl Parser for Strace {
             }
             Event::Resumed { name, arguments, result } => {
                 let Some(begun) = self.begun.remove(&pid).filter(|begun| begun.name == name) else {
-                    return Err("a call is resumed that was not begun".into());
+                    self.without_begin += 1;
+                    return Ok(());
                 };
                 let arguments = [&begun.arguments[..], arguments].concat();
                 let call = Call { arguments: &arguments, duration_ns: line.duration_ns, result: Some(result), ..begun.call(pid) };
@@ -137,7 +140,12 @@ impl Parser for Strace {
     fn end(&mut self, state: &mut State) -> Result<(), Problem> {
         let mut begun: Vec<(u64, Begun)> = std::mem::take(&mut self.begun).into_iter().collect();
         begun.sort_by_key(|(pid, begun)| (begun.start_ns, *pid));
-        begun.iter().try_for_each(|(pid, begun)| self.finished(&begun.call(*pid), state))
+        begun.iter().try_for_each(|(pid, begun)| self.finished(&begun.call(*pid), state))?;
+        if self.without_begin > 0 {
+            let gap = Gap::new(GapReason::Unreadable, "calls were resumed whose begin is not in the trace");
+            state.gaps.push(Gap { count: self.without_begin, ..gap });
+        }
+        Ok(())
     }
 }
 
@@ -207,6 +215,8 @@ mod tests {
         assert_eq!((source.names.path(rename.file), source.names.path(rename.other)), (&b"/w/log"[..], &b"/w/old"[..]));
         assert!(find(Op::Sync).flags.has(Flags::UNFINISHED));
         assert_eq!(source.about.clock, Clock::Unix);
+        let late = all(Reader::new(&b"10 1.5 <... read resumed>\"x\", 5) = 5 <0.1>\n10 1.6 close(3</a>) = 0\n"[..])).unwrap();
+        assert_eq!((late.records().len(), late.gaps[0].reason, late.gaps[0].count), (1, GapReason::Unreadable, 1));
         let error = all(Reader::new(&b"10 1.5 close(3) = 0\nnonsense\n"[..])).unwrap_err().to_string();
         assert!(error.contains("line 2"), "{error}");
     }

@@ -1,4 +1,4 @@
-//! Parts that fail: home, the buffer's disk, the connection to the kernel. Nothing acknowledged is lost, work goes on by itself when the
+//! Parts that fail: home and the connection to the kernel (`failing_buffer.rs` has the buffer's disk). Nothing acknowledged is lost, work goes on by itself when the
 //! part is well again, and the exit status tells. `docs/SEMANTICS.md` has the outcomes; these are its tests.
 
 use std::fs;
@@ -6,8 +6,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 
-use forebay_tests::process::{self, DEADLINE, Ended, Process, eventually, is_mounted, is_root, machine_has};
-use forebay_tests::sandbox::{AMPLE, Sandbox, SlowHome, TIGHT};
+use forebay_tests::process::{self, DEADLINE, Ended, eventually, is_mounted, is_root, machine_has};
+use forebay_tests::sandbox::{AMPLE, Sandbox, TIGHT};
 use forebay_tests::staged::Staged;
 
 const NOT_HOME: i32 = 74;
@@ -173,41 +173,6 @@ fn a_file_that_others_change_at_home() {
     staged.end(0);
     assert!(fs::read_to_string(&file).expect("the file is home").starts_with("NEWers by"), "{:?}", fs::read_to_string(&file));
     sandbox.assert_clean();
-}
-
-/// The buffer's own disk is full, fails or turns read-only: changes fail with its error from then on, what was acknowledged goes home, and
-/// the exit status tells.
-#[test]
-fn a_buffer_disk_that_takes_no_more() {
-    if !machine_has(&[]) {
-        return;
-    }
-    for (errno, message) in [(ENOSPC, "No space left on device"), (EIO, "Input/output error"), (EROFS, "Read-only file system")] {
-        let sandbox = Sandbox::new();
-        let (disk, mounted) = (sandbox.folder().join("disk"), sandbox.folder().join("disk-mount"));
-        fs::create_dir(&disk).and_then(|()| fs::create_dir(&mounted)).expect("directories for the disk");
-        let slow = SlowHome::mount(&disk, &mounted, &sandbox.outside(), &[]);
-        let buffer = mounted.join("buffer");
-        let mut command = sandbox.forebay("run");
-        command.arg("--backing").arg(sandbox.home()).arg("--mount").arg(sandbox.mount()).arg("--buffer").arg(&buffer);
-        command.arg("--memory-dir").arg(sandbox.memory()).args(["--capacity", "8MiB", "--memory", "2MiB", "--chunk", "64KiB"]);
-        let script = "echo first >a && sync a && echo second >>a || exit 9; reach written; pass failing
-            echo third 2>\"$OUTSIDE/error\" >b && exit 8; cat a";
-        let mut staged = Staged::of(&sandbox, command, script);
-        staged.reached("written");
-        slow.fail_changes(errno);
-        staged.pass("failing");
-        let ended = staged.end(NOT_HOME);
-        assert_eq!(ended.stdout, "first\nsecond\n", "what was acknowledged can still be read");
-        assert!(ended.stderr.contains("the buffer refused a write") && ended.stderr.contains(message), "{}", ended.stderr);
-        holds(&sandbox.home().join("a"), "first\nsecond\n");
-        slow.heal();
-        let mut recover = sandbox.forebay("recover");
-        recover.arg("--buffer").arg(&buffer).arg("--backing").arg(sandbox.home());
-        Process::start(recover, &sandbox.outside(), "recover").wait(DEADLINE).expect_code(0);
-        holds(&sandbox.home().join("a"), "first\nsecond\n");
-        assert!(!buffer.join("superblock").exists(), "the buffer is gone");
-    }
 }
 
 /// Cuts the mount's connection to the kernel, as an administrator can.

@@ -80,6 +80,8 @@ pub(crate) struct StatusView {
     pub(crate) draining: bool,
     pub(crate) troubles: Vec<FailureView>,
     pub(crate) log_failed: Option<String>,
+    /// The buffer's disk is full, and changes wait for space.
+    pub(crate) log_waits: Option<String>,
     /// Bytes of files in the buffer, dirty and clean, and the most that they may be.
     pub(crate) live_bytes: u64,
     pub(crate) live_bytes_max: u64,
@@ -106,6 +108,7 @@ impl From<&Waiting> for WaitView {
     fn from(waiting: &Waiting) -> WaitView {
         let what = match waiting.reason {
             WaitReason::Room => "room in the buffer",
+            WaitReason::Space => "space on the buffer's disk",
             WaitReason::HomeNames => "names or attributes from home",
             WaitReason::HomeBytes => "bytes from home",
             WaitReason::ReadTurn => "other reads from home",
@@ -141,6 +144,7 @@ impl From<&Status> for StatusView {
             draining: status.draining,
             troubles: status.troubles.iter().map(FailureView::from).collect(),
             log_failed: status.log_failed.map(error_text),
+            log_waits: status.log_waits.map(error_text),
             live_bytes: status.live_bytes,
             live_bytes_max: status.live_bytes_max,
             log_records: status.log_records,
@@ -256,6 +260,9 @@ impl StatusView {
         lines.extend(self.waiting.iter().map(WaitView::line));
         if let Some(error) = &self.log_failed {
             lines.push(format!("  the log refused a write ({error}): nothing new is taken, what is buffered can be drained"));
+        }
+        if let Some(error) = &self.log_waits {
+            lines.push(format!("  the buffer's disk takes no more ({error}): make space there, and work goes on by itself"));
         }
         lines.extend(self.troubles.iter().map(|trouble| format!("  trouble  {}", trouble.line())));
         lines

@@ -335,6 +335,8 @@ pub struct Status {
     pub troubles: Vec<DrainFailure>,
     /// The log refused a write: no new changes are taken, what is buffered can still be drained.
     pub log_failed: Option<Errno>,
+    /// The buffer's disk is full: changes wait until there is space.
+    pub log_waits: Option<Errno>,
     /// Bytes of files in the buffer, dirty and clean.
     pub live_bytes: u64,
     /// The most that they may be.
@@ -363,6 +365,8 @@ pub struct Waiting {
 pub enum WaitReason {
     /// Room in the buffer, which is full.
     Room,
+    /// Space on the buffer's disk, which is full.
+    Space,
     /// Home's answer about a name, a directory or attributes.
     HomeNames,
     /// Bytes that only home has.

@@ -1,6 +1,7 @@
 //! The store as the driver wants it: the log, the journal and home of one instance.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use forebay_core::effect::{Effect, HomePiece, LogPiece, LogRange, Outcome, Slot};
 use forebay_core::errno::Errno;
@@ -25,6 +26,8 @@ pub(crate) struct StoreWorld {
     pub(crate) home: PosixHome,
     pub(crate) buffer: Mutex<Option<BufferDir>>,
     write_buffers: Mutex<Vec<Vec<u8>>>,
+    /// The last spill failed, and that was said: it is tried again and again.
+    spill_failed: AtomicBool,
     /// Asks the clients for references; none while there is no client that can be asked.
     pub(crate) pruner: Mutex<Option<Pruner>>,
 }
@@ -46,7 +49,14 @@ fn part(payload: &[u8], piece: &LogPiece) -> Result<std::ops::Range<usize>, Errn
 
 impl StoreWorld {
     pub(crate) fn new(log: LogStore, home: PosixHome, buffer: BufferDir) -> StoreWorld {
-        StoreWorld { log, home, buffer: Mutex::new(Some(buffer)), write_buffers: Mutex::default(), pruner: Mutex::default() }
+        StoreWorld {
+            log,
+            home,
+            buffer: Mutex::new(Some(buffer)),
+            write_buffers: Mutex::default(),
+            spill_failed: AtomicBool::new(false),
+            pruner: Mutex::default(),
+        }
     }
 
     /// Whether the bytes at `at` have this checksum; bytes that cannot be read have none.
@@ -130,7 +140,9 @@ impl World for StoreWorld {
     }
 
     fn spill(&self, from: MemorySlot, to: SsdSlot, offset: u32, len: u32) -> Result<(), Errno> {
-        self.log.spill(from, to, offset, len).map_err(log_failed)
+        let result = self.log.spill(from, to, offset, len);
+        let was_said = self.spill_failed.swap(result.is_err(), Ordering::Relaxed);
+        result.map_err(|error| if was_said { error.errno() } else { log_failed(error) })
     }
 
     fn sync_log(&self) -> Result<(), Errno> {
@@ -185,13 +197,25 @@ impl World for StoreWorld {
 /// The journal of an instance.
 pub(crate) struct StoreJournal {
     journal: Journal,
-    /// The first error, after which nothing more is written: the record that it concerns is missing, and none may follow it.
+    /// The first error, after which nothing more is appended: the record that it concerns is missing, and none may follow it in this journal.
     failed: Option<Errno>,
+    /// What was last said of it: a disk that is full is tried again and again.
+    said: Option<String>,
 }
 
 impl StoreJournal {
     pub(crate) fn new(journal: Journal) -> StoreJournal {
-        StoreJournal { journal, failed: None }
+        StoreJournal { journal, failed: None, said: None }
+    }
+
+    /// Notes a failure, and says it once.
+    fn failed(&mut self, error: &JournalError) -> Errno {
+        let text = error.to_string();
+        if self.failed.is_none() && self.said.as_ref() != Some(&text) {
+            log::problem(&text);
+        }
+        self.said = Some(text);
+        *self.failed.insert(error.errno())
     }
 }
 
@@ -205,11 +229,16 @@ impl JournalIo for StoreJournal {
         if let Some(errno) = self.failed {
             return Err(errno);
         }
-        self.journal.append_all(records).map_err(|error| *self.failed.insert(journal_failed(error)))
+        self.journal.append_all(records).map_err(|error| self.failed(&error))
     }
 
     fn rotate(&mut self, position: Position, records: &[Record]) -> Result<(), Errno> {
-        self.journal.rotate(position, records).map_err(journal_failed)
+        self.journal.rotate(position, records).map_err(|error| self.failed(&error))?;
+        if self.failed.take().is_some() {
+            self.said = None;
+            log::problem("the buffer's disk takes records again");
+        }
+        Ok(())
     }
 
     fn drop_old(&mut self) -> Result<(), Errno> {

@@ -41,11 +41,15 @@ pub enum Mode {
     FewRecords,
     /// The process is killed, and another takes over while the clients wait.
     Takeover,
+    /// The buffer's disk is full for a while, again and again; with crashes now and then.
+    FullDisk,
+    /// The buffer's disk fails at once, or turns read-only.
+    BadDisk,
 }
 
 impl Mode {
     /// All modes.
-    pub const ALL: [Mode; 17] = [
+    pub const ALL: [Mode; 19] = [
         Mode::Mixed,
         Mode::Clients,
         Mode::SharedFile,
@@ -63,6 +67,8 @@ impl Mode {
         Mode::FewInodes,
         Mode::FewRecords,
         Mode::Takeover,
+        Mode::FullDisk,
+        Mode::BadDisk,
     ];
 
     /// The mode's name on the command line.
@@ -221,6 +227,25 @@ pub struct Faults {
     pub home_stall_per_mille: u64,
     /// Errors in a thousand effects of the log.
     pub log_error_per_mille: u64,
+    /// What becomes of the buffer's disk.
+    pub disk: DiskFault,
+}
+
+/// What becomes of the buffer's disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum DiskFault {
+    /// Nothing.
+    #[default]
+    None,
+    /// It is full for a while, again and again.
+    Full {
+        /// It is full when the clients are done, and until a drain has given up.
+        at_the_end: bool,
+    },
+    /// It takes no more changes.
+    ReadOnly,
+    /// It takes and gives nothing, for a while or for good; what it has refused stays refused.
+    Dead,
 }
 
 impl Faults {
@@ -409,6 +434,16 @@ fn faults(mode: Mode, rng: &mut Rng) -> Faults {
                 ..home
             }
         }
+        Mode::FullDisk => {
+            let disk = DiskFault::Full { at_the_end: rng.chance(300) };
+            match rng.below(4) {
+                0 => Faults { disk, ..crashes },
+                1 => Faults { disk, power_loss_per_mille: 1000, ..crashes },
+                2 => Faults { disk, home_flip_per_mille: 0, ..home },
+                _ => Faults { disk, ..Faults::default() },
+            }
+        }
+        Mode::BadDisk => Faults { disk: *rng.pick(&[DiskFault::ReadOnly, DiskFault::Dead]), ..Faults::default() },
         Mode::Staging => match rng.below(5) {
             0 => crashes,
             1 => Faults { power_loss_per_mille: 1000, ..crashes },

@@ -8,7 +8,8 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use super::Node;
-use super::home_settle::{Look, Subject};
+use super::home_settle::Look;
+use super::troubles::Subject;
 use crate::attr::Kind;
 use crate::errno::Errno;
 use crate::id::{CallId, Ino, Lsn, Name, Position};
@@ -71,6 +72,7 @@ impl Node {
             for subject in self.subjects_of(ino) {
                 self.trouble_is_over(&subject);
             }
+            self.look_for_space();
         }
         self.goals.open.insert(call, goal);
         self.stir_home();
@@ -182,7 +184,9 @@ impl Node {
                 self.fail(call, Errno::ENOENT);
                 continue;
             }
-            let outcome = if self.is_goal_met(call) { Some(self.log_failure()) } else { self.goal_failure(ino).map(Some) };
+            let is_met = self.is_goal_met(call);
+            let failed = || self.goal_failure(ino).or(self.disk_failure());
+            let outcome = if is_met { Some(self.log_failure()) } else { failed().map(Some) };
             if let Some(failure) = outcome {
                 self.goals.open.remove(&call);
                 self.reply(call, Reply::BroughtHome { failure });
@@ -193,8 +197,14 @@ impl Node {
 
     /// Home is ahead of a journal that takes no more syncs: a power loss could undo what was brought.
     fn log_failure(&self) -> Option<DrainFailure> {
-        let errno = self.journal.failed.unwrap_or(Errno::EIO);
+        let errno = self.journal.failed.or(self.disk_errno()).unwrap_or(Errno::EIO);
         self.is_log_hopeless().then(|| DrainFailure { path: Default::default(), errno, step: DrainStep::Sync })
+    }
+
+    /// Space on the buffer's disk has been waited for as long as a drain does.
+    fn disk_failure(&self) -> Option<DrainFailure> {
+        let errno = self.disk_errno().filter(|_| self.disk_tries() >= self.config.drain_tries_max)?;
+        Some(DrainFailure { path: Default::default(), errno, step: DrainStep::Sync })
     }
 
     fn is_goal_met(&mut self, call: CallId) -> bool {

@@ -6,7 +6,8 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::home_settle::{Applied, Look, Subject};
+use super::home_settle::{Applied, Look};
+use super::troubles::Subject;
 use super::{Node, Pending, errno_of};
 use crate::attr::Kind;
 use crate::effect::{Effect, HomeChange, HomePiece, LogRange, Outcome};

@@ -4,7 +4,8 @@
 use core::ops::Range;
 
 use super::home_data::TransferJob;
-use super::home_settle::{Applied, Look, Subject};
+use super::home_settle::{Applied, Look};
+use super::troubles::Subject;
 use super::{Node, Pending};
 use crate::effect::{Effect, HomeChange, Outcome};
 use crate::errno::Errno;

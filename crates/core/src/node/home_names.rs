@@ -2,7 +2,8 @@
 
 use alloc::vec::Vec;
 
-use super::home_settle::{Applied, Subject};
+use super::home_settle::Applied;
+use super::troubles::Subject;
 use super::{Node, Pending};
 use crate::attr::Kind;
 use crate::effect::{Effect, HomeChange, Outcome};
@@ -182,9 +183,9 @@ impl Node {
         ChangeJob { ino, slots, change, intent, bars, is_removal, displaced, directories }
     }
 
-    /// The buffer's medium takes no more syncs.
+    /// The buffer's medium takes no more syncs, or a drain has waited for them long enough.
     pub(super) fn is_log_hopeless(&self) -> bool {
-        self.journal.failed.is_some() || self.sync.is_broken()
+        self.journal.failed.is_some() || self.sync.is_broken() || self.is_disk_given_up()
     }
 
     /// Carries out the changes whose intent is on the medium: home must never be ahead of what a power loss leaves of the journal.

@@ -5,20 +5,19 @@
 //! repeats the work; since everything that was applied and not settled concerns different names and inodes, each repetition
 //! meets at most its own effect.
 
-mod failures;
-
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use super::home_data::{AttrJob, CutJob, TransferJob};
 use super::home_holes::PunchJob;
 use super::home_names::{ChangeJob, ChangedSlots};
+use super::troubles::{Subject, Trouble};
 use super::{Node, Pending};
 use crate::effect::{Effect, Outcome};
 use crate::errno::Errno;
-use crate::id::{CallId, ChunkId, HomePath, Ino, Name, Position};
+use crate::id::{CallId, ChunkId, HomePath, Ino, Position};
 use crate::master::{Need, Stop};
-use crate::message::{DrainFailure, DrainStep, Reply};
+use crate::message::{DrainStep, Reply};
 use crate::time::Time;
 
 /// Applied pieces of work after which a sync is due even while more is in flight.
@@ -27,8 +26,6 @@ const APPLIED_MAX: usize = 256;
 const APPLIED_BYTES_MAX: u64 = 64 << 20;
 /// Or this part of what the buffer holds, if that is less.
 const APPLIED_PARTS: u64 = 8;
-/// A failed piece of work is tried again after this many times the retry delay, at most.
-const BACKOFF_MAX: u64 = 25;
 
 /// What home has and a sync must make durable.
 #[derive(Debug)]
@@ -38,24 +35,6 @@ pub(super) enum Applied {
     Punch(PunchJob),
     Attr(AttrJob),
     Change(ChangeJob),
-}
-
-/// What a failure is about.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Subject {
-    Name(Ino, Name),
-    Data(Ino),
-    Attr(Ino),
-    Sync,
-}
-
-/// A failure that is tried again.
-#[derive(Clone, Debug)]
-struct Trouble {
-    errno: Errno,
-    step: DrainStep,
-    tries: u32,
-    again_at: Time,
 }
 
 /// The books of the way home.
@@ -111,7 +90,7 @@ pub(super) struct Home {
     /// Changes that bar all others, until they are settled.
     pub barring: u32,
     drains: Vec<CallId>,
-    troubles: BTreeMap<Subject, Trouble>,
+    pub troubles: BTreeMap<Subject, Trouble>,
 }
 
 impl Home {
@@ -290,33 +269,6 @@ impl Node {
         for ino in core::mem::take(&mut self.home.noted) {
             self.home.enqueue(ino, self.now + rest);
         }
-    }
-
-    /// Whether the subject rests after a failure; in a drain a subject that failed too often is given up.
-    pub(super) fn rests(&self, subject: &Subject) -> Option<Time> {
-        let trouble = self.home.troubles.get(subject)?;
-        if self.home.is_draining() && trouble.tries >= self.config.drain_tries_max {
-            return Some(Time(u64::MAX));
-        }
-        (trouble.again_at > self.now).then_some(trouble.again_at)
-    }
-
-    /// The failure of what was tried as often as a drain tries it.
-    pub(super) fn given_up(&self, subject: &Subject) -> Option<DrainFailure> {
-        let trouble = self.home.troubles.get(subject).filter(|trouble| trouble.tries >= self.config.drain_tries_max)?;
-        Some(self.describe(subject, trouble))
-    }
-
-    pub(super) fn trouble(&mut self, subject: Subject, step: DrainStep, errno: Errno) {
-        self.counters.home_errors += 1;
-        let entry = self.home.troubles.entry(subject).or_insert(Trouble { errno, step, tries: 0, again_at: self.now });
-        entry.tries = entry.tries.saturating_add(1);
-        (entry.errno, entry.step) = (errno, step);
-        entry.again_at = self.now + self.config.retry_delay_ns * u64::from(entry.tries).min(BACKOFF_MAX);
-    }
-
-    pub(super) fn trouble_is_over(&mut self, subject: &Subject) {
-        self.home.troubles.remove(subject);
     }
 
     /// Nothing is under way, due, or to be tried again.
@@ -502,23 +454,10 @@ impl Node {
         if !self.home.is_draining() {
             self.home.troubles.clear();
             self.home.stir(self.now);
+            self.look_for_space();
         }
         self.home.drains.push(call);
         Ok(())
-    }
-
-    /// What is gone, or is as wanted by now, is in no trouble any more.
-    fn forget_idle_troubles(&mut self) {
-        let mut troubles = core::mem::take(&mut self.home.troubles);
-        troubles.retain(|subject, _| match subject {
-            Subject::Name(parent, name) => {
-                let slot = self.names.slot(*parent, name);
-                slot.current != slot.home || slot.busy
-            }
-            Subject::Data(ino) | Subject::Attr(ino) => *ino == Ino::ROOT || self.names.inodes.get(ino).is_some_and(|i| i.has_name()),
-            Subject::Sync => true,
-        });
-        self.home.troubles = troubles;
     }
 
     /// All that is left at home waits for a sync, which a drain has tried too often.
@@ -579,6 +518,6 @@ impl Node {
         let queue = queue.filter(|_| room);
         let names = home.names_due.filter(|_| home.changes_in_flight < self.config.home_changes_max);
         let again = home.troubles.values().map(|t| t.again_at).filter(|at| *at > self.now).min();
-        [queue, names, again, self.sync.spill_again_at].into_iter().flatten().min()
+        [queue, names, again].into_iter().flatten().min()
     }
 }

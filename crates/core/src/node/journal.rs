@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use super::disk::{Halt, is_full};
 use super::{Node, Pending, errno_of};
 use crate::effect::{Effect, Outcome};
 use crate::errno::Errno;
@@ -25,13 +26,15 @@ pub(super) struct JournalBooks {
     /// Records that the last snapshot had.
     snapshot_records: u64,
     /// A new journal is being begun.
-    rotating: bool,
+    pub rotating: bool,
     /// The last record of the newest snapshot, until the older journals are removed.
     snapshot_end: Option<Position>,
     /// The record that says that the snapshot is on the medium, until it is there itself.
     mark: Option<Position>,
     /// An append failed: nothing more can be promised.
     pub failed: Option<Errno>,
+    /// The disk is full: records wait until a new journal can be begun.
+    pub halt: Option<Halt>,
 }
 
 impl Node {
@@ -55,6 +58,10 @@ impl Node {
         let position = self.next_position(1);
         if !matches!(record, Record::Synced { .. } | Record::Noted(_)) {
             self.journal.last_change = position;
+        }
+        if self.is_journal_halted() {
+            self.hold(position, reply);
+            return position;
         }
         let token = self.expect(Pending::Journal { position, reply, is_note });
         self.emit(Effect::Journal { token, position, record });
@@ -82,9 +89,13 @@ impl Node {
                     self.reply(call, reply);
                 }
             }
+            Err(errno) if self.journal.failed.is_none() && is_full(errno) => {
+                self.halt(errno);
+                self.hold(position, reply);
+            }
             other => {
                 let errno = self.journal.failed.unwrap_or(errno_of(other));
-                self.journal.failed = Some(errno);
+                self.journal_fails(errno);
                 match reply {
                     Some((call, reply)) if is_note => self.reply(call, reply),
                     Some((call, _)) => self.fail(call, errno),
@@ -121,6 +132,9 @@ impl Node {
 
     /// Begins a new journal with a snapshot when the present one has grown long.
     pub(super) fn rotate_if_due(&mut self) {
+        if self.journal.halt.is_some() {
+            return self.rotate_if_space_is_due();
+        }
         let due = self.journal.records > self.config.journal_records_max + 2 * self.journal.snapshot_records;
         if due
             && !self.journal.rotating
@@ -150,12 +164,19 @@ impl Node {
     pub(super) fn rotate_done(&mut self, last: Position, result: Result<Outcome, Errno>) {
         self.journal.rotating = false;
         match result {
-            Ok(Outcome::Done) => {
+            Ok(Outcome::Done) if self.journal.failed.is_none() => {
                 self.journal.appended = self.journal.appended.max(last);
                 self.journal.snapshot_end = Some(last);
+                self.journal.mark = None;
                 self.sync.wanted = true;
+                self.journal_goes_on(last);
             }
-            other => self.journal.failed = Some(errno_of(other)),
+            Err(errno) if self.journal.failed.is_none() && is_full(errno) => {
+                self.halt(errno);
+                self.hold(last, None);
+                self.put_off_rotation();
+            }
+            other => self.journal_fails(errno_of(other)),
         }
     }
 

@@ -9,6 +9,7 @@
 
 mod bring_home;
 mod data_calls;
+mod disk;
 mod home_data;
 mod home_holes;
 mod home_names;
@@ -21,6 +22,7 @@ mod range_calls;
 mod read_calls;
 mod room;
 mod snapshot;
+mod troubles;
 mod waiting;
 mod where_is;
 mod xattr_calls;
@@ -264,6 +266,7 @@ impl Node {
             draining: self.home.is_draining(),
             troubles: self.troubles(16),
             log_failed: self.journal.failed,
+            log_waits: self.disk_errno(),
             live_bytes: segments.live_bytes,
             live_bytes_max: self.io.live_bytes_max,
             log_records: segments.record_count() as u64,
@@ -304,6 +307,10 @@ impl Node {
     fn try_call(&mut self, call: CallId, request: &Request) -> Result<(), Stop> {
         if let (Some(errno), true) = (self.journal.failed, changes_state(request)) {
             return Err(errno.into());
+        }
+        // Who wants to sync waits for the medium anyway.
+        if changes_state(request) && !matches!(request, Request::Sync { .. }) && self.waits_for_space(call, request) {
+            return Ok(());
         }
         if makes_inode(request) && self.must_wait_for_names() {
             self.name_room.wait(call, request.clone());
@@ -555,7 +562,7 @@ impl Machine for Node {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.next_home_time()
+        [self.next_home_time(), self.next_disk_time()].into_iter().flatten().min()
     }
 
     fn poll_effect(&mut self) -> Option<Effect> {

@@ -3,6 +3,7 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
+use super::disk::is_full;
 use super::{Node, Pending, errno_of};
 use crate::effect::{Effect, Outcome};
 use crate::errno::Errno;
@@ -30,6 +31,12 @@ pub(super) struct SyncBooks {
     spills: u32,
     /// One of them failed.
     failed: Option<Errno>,
+    /// One of them found the disk full: the sync begins anew when a spill may be tried again.
+    put_off: bool,
+    /// The last spill found the disk full.
+    pub short: Option<Errno>,
+    /// Syncs put off since the disk took a spill.
+    pub short_tries: u32,
     /// Segments that it spills when the spill in flight of each is done: two at a time could end in either order.
     behind: BTreeSet<SegmentId>,
     /// It waits for spills that others began, or for the journal.
@@ -84,7 +91,7 @@ pub(super) struct CopyJob {
 impl Node {
     /// Whether `len` bytes can be given out to a client now.
     pub(super) fn has_room(&self, len: u64) -> bool {
-        self.room_waiters.is_empty() && self.io.segments.room_bytes() >= len
+        self.room_waiters.is_empty() && self.io.segments.room_bytes() >= len && !self.is_journal_halted()
     }
 
     /// A punch makes a hole, and two pieces of one: no record of the log bounds their number.
@@ -189,20 +196,26 @@ impl Node {
     pub(super) fn spill_done(&mut self, id: SegmentId, hull: (u32, u32), sync: bool, result: Result<Outcome, Errno>) {
         self.io.segments.spill_done(id);
         match result {
-            Ok(_) => self.counters.spilled_bytes += u64::from(hull.1 - hull.0),
+            Ok(_) => {
+                self.counters.spilled_bytes += u64::from(hull.1 - hull.0);
+                (self.sync.short, self.sync.short_tries) = (None, 0);
+            }
             Err(errno) => {
                 if let Some(segment) = self.io.segments.live.get_mut(&id) {
                     segment.unspilled = Some(segment.unspilled.map_or(hull, |(f, t)| (f.min(hull.0), t.max(hull.1))));
                     segment.leaving_memory = false;
                 }
                 self.sync.spill_again_at = Some(self.now + self.config.retry_delay_ns);
-                if sync {
+                if is_full(errno) {
+                    self.sync.short = Some(errno);
+                    self.sync.put_off |= sync;
+                } else if sync {
                     self.sync.failed = Some(errno);
                 }
             }
         }
         self.sync.spills -= sync as u32;
-        if self.sync.behind.remove(&id) && self.sync.failed.is_none() {
+        if self.sync.behind.remove(&id) && self.sync.failed.is_none() && !self.sync.put_off {
             self.sync.spills += self.spill(id, true) as u32;
         }
         if sync {
@@ -278,6 +291,9 @@ impl Node {
 
     /// Empties the sparsest segments by copying what is live in them.
     fn clean_segments(&mut self) -> Cleaning {
+        if self.sync.spill_again_at.is_some_and(|at| self.now < at) || self.is_journal_halted() {
+            return Cleaning::Waits;
+        }
         let short = |node: &Node| node.io.segments.free_count() + node.io.segments.dying_count() < free_slots_low(&node.config);
         while short(self) && self.sync.copies_in_flight == 0 && self.io.live_cost_bytes() <= self.io.live_bytes_max {
             let Some(id) = self.io.segments.cheapest_to_clean() else { return Cleaning::Waits };
@@ -349,6 +365,9 @@ impl Node {
         // A whole record carries its checksum along: rot on the way must not be sealed with a fresh one.
         let intact = crc.is_some_and(|crc| !whole || record.lsn.0 == 0 || crc == record.crc);
         let Some(crc) = crc.filter(|_| intact) else {
+            if result.is_err() {
+                self.sync.spill_again_at = Some(self.now + self.config.retry_delay_ns);
+            }
             self.io.segments.written(to, None);
             self.try_leave(from);
             return;
@@ -394,12 +413,17 @@ impl Node {
         if !self.sync.wanted || self.sync.running.is_some() {
             return;
         }
-        self.sync.wanted = false;
         if let Some(errno) = self.journal.failed {
+            self.sync.wanted = false;
             return self.sync_ends(Err(errno));
         }
+        let rests = self.sync.short.is_some() && self.sync.spill_again_at.is_some_and(|at| self.now < at);
+        if rests || self.journal.halt.is_some() {
+            return;
+        }
+        self.sync.wanted = false;
         self.sync.running = Some(self.journal.last);
-        self.sync.failed = None;
+        (self.sync.failed, self.sync.put_off) = (None, false);
         // When everything is home, no payload has to last, only the records that say so.
         let is_needed = self.io.dirty_bytes > 0;
         let unspilled = self.io.segments.live.iter().filter(|(_, s)| (is_needed && s.unspilled.is_some()) || s.spills_in_flight > 0);
@@ -418,6 +442,9 @@ impl Node {
 
     fn sync_if_spilled(&mut self) {
         let Some(upto) = self.sync.running.filter(|_| self.sync.spills == 0) else { return };
+        if self.sync.failed.is_none() && (self.sync.put_off || self.journal.halt.is_some()) {
+            return self.put_off_sync();
+        }
         // Spills that room-making began before this sync, and the records themselves, belong to it as well.
         let others = self.io.segments.live.values().any(|s| s.spills_in_flight > 0);
         // What a journal that has failed lacks will never come.
@@ -430,6 +457,18 @@ impl Node {
             let token = self.expect(Pending::SyncLog { upto });
             self.emit(Effect::SyncLog { token });
         }
+    }
+
+    /// The disk is full: the sync begins anew when it may have space, and who waits for it goes on waiting.
+    fn put_off_sync(&mut self) {
+        self.sync.running = None;
+        self.sync.waits_for_spills = false;
+        self.sync.wanted = true;
+        if core::mem::take(&mut self.sync.put_off) && self.sync.short.is_some() {
+            self.sync.short_tries = self.sync.short_tries.saturating_add(1);
+        }
+        // A drain may have waited for this often enough.
+        self.stir_home();
     }
 
     pub(super) fn sync_log_done(&mut self, upto: Position, result: Result<Outcome, Errno>) {

@@ -19,6 +19,7 @@ impl Node {
             }
         };
         add(WaitReason::Room, self.room_waiters.len(), self.room_waiters.front().and_then(|(_, request)| request.file()));
+        add(WaitReason::Space, self.disk_waiter_count(), None);
         let asked = self.parked.keys().next().map(Need::ino);
         add(WaitReason::HomeNames, self.parked.values().map(Vec::len).sum(), asked);
         let fetching = self.reads.values().filter(|read| read.waits_for_home());

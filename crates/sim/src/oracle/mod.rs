@@ -312,6 +312,18 @@ impl Oracle {
         self.remember();
     }
 
+    /// The journal takes no records from now on: what is under way may be seen, and be gone if the process dies before it goes on.
+    pub fn journal_halts(&mut self) {
+        if self.before_failure.is_none() {
+            self.before_failure = Some(Moment { number: 0, worlds: self.worlds.clone(), pending: self.pending.clone() });
+        }
+    }
+
+    /// The journal has all again that was seen.
+    pub fn journal_goes_on(&mut self) {
+        self.before_failure = None;
+    }
+
     fn remember(&mut self) {
         if !self.keeps_history {
             return;

@@ -27,7 +27,8 @@ impl<M: Subject> World<M> {
     pub(super) fn is_time_to_crash(&self) -> bool {
         // While everything is read back, nobody counts what is held.
         let is_looking = self.scenario.faults.takeover && matches!(self.phase, Phase::Inspecting(_) | Phase::LastLook(_));
-        !is_looking && !self.journal_is_broken && self.crash_at.is_some_and(|at| self.steps >= at)
+        let may_crash = !is_looking && !self.journal_is_broken && !self.disk.home_may_be_ahead;
+        may_crash && self.crash_at.is_some_and(|at| self.steps >= at)
     }
 
     /// The planned crash; `unbegun` is the effect that the host was about to begin.
@@ -77,6 +78,7 @@ impl<M: Subject> World<M> {
         self.now = self.now + after_ns;
         self.journal_free_at = self.now;
         self.journal_is_broken = false;
+        self.disk.crashed();
         self.recover()
     }
 
@@ -164,6 +166,7 @@ impl<M: Subject> World<M> {
         if self.scenario.faults.any_at_home() {
             self.schedule(1_000_000, Event::Weather);
         }
+        self.plan_disk();
         self.plan_crash();
         self.pump()
     }

@@ -122,6 +122,7 @@ impl<M: Subject> World<M> {
                 self.payload_mut(to)[to_offset as usize..(to_offset + len) as usize].copy_from_slice(&bytes);
             }
             Effect::DropOldJournals => {
+                self.disk.home_may_be_ahead &= self.disk.has_gap;
                 let dropped = self.journal.drop_old();
                 self.require(Property::Contract, dropped)?;
             }
@@ -148,6 +149,7 @@ impl<M: Subject> World<M> {
     }
 
     fn begin_answered(&mut self, token: Token, effect: Effect) -> Result<()> {
+        self.note_change_at_home(&effect);
         let failure = self.failure_of(&effect);
         if let Effect::ReadHome { fetch, len, .. } = &effect {
             self.fetches.insert(*fetch, vec![0xBB; *len as usize]);
@@ -204,11 +206,15 @@ impl<M: Subject> World<M> {
             self.home.forgiving = true;
             return Some(errno);
         }
+        if let Some(errno) = self.disk_failure(effect) {
+            return Some(errno);
+        }
+        let log_error_per_mille = self.scenario.faults.log_error_per_mille;
         let is_journal = matches!(effect, Journal { .. } | RotateJournal { .. });
         let per_mille = match () {
             // Behind a record that is not there, none can be.
             () if is_journal && self.journal_is_broken => 1000,
-            () if self.log_may_fail() => faults.log_error_per_mille,
+            () if self.log_may_fail() => log_error_per_mille,
             () => 0,
         };
         if !self.chance.chance(per_mille) {
@@ -219,7 +225,7 @@ impl<M: Subject> World<M> {
         self.summary.faults += 1;
         // A log that has failed takes nothing more: a few more requests show that, and then the process is started anew.
         self.actions_left = self.actions_left.min(3);
-        Some(*self.chance.pick(&[Errno::EIO, Errno::ENOSPC]))
+        Some(*self.chance.pick(&[Errno::EIO, Errno::EROFS]))
     }
 
     /// The machine is told that an effect has ended.

@@ -1,6 +1,7 @@
 //! The world: virtual time, one node, its host, and clients that ask.
 
 mod crash;
+mod disk;
 mod effects;
 mod perform;
 mod phases;
@@ -28,6 +29,7 @@ use crate::rng::Rng;
 use crate::scenario::Scenario;
 use crate::stamp::{Stamp, Stamps};
 use crate::subject::Subject;
+use disk::Disk;
 use effects::InFlight;
 use perform::LateWrite;
 use phases::Phase;
@@ -50,6 +52,8 @@ enum Event {
     Wake,
     /// Home begins or ceases to fail.
     Weather,
+    /// The buffer's disk becomes full, or has space again, or breaks.
+    Disk,
     /// A canary writes old bytes at home.
     LateWrite,
 }
@@ -107,6 +111,7 @@ pub struct World<M> {
     log: Log,
     journal: Journal,
     journal_is_broken: bool,
+    disk: Disk,
     home: Home,
     weather: Weather,
     clients: Vec<Client>,
@@ -164,6 +169,7 @@ impl<M: Subject> World<M> {
             log: Log::new(config.segment_bytes, config.ssd_slots(), config.memory_segments_max, scenario.sector_bytes),
             journal: Journal::default(),
             journal_is_broken: false,
+            disk: Disk::default(),
             home,
             weather: Weather::default(),
             clients,
@@ -204,6 +210,7 @@ impl<M: Subject> World<M> {
         if self.scenario.faults.any_at_home() {
             self.schedule(1_000_000, Event::Weather);
         }
+        self.plan_disk();
         self.pump()?;
         while self.phase != Phase::Over {
             let Some(((time, _), event)) = self.queue.pop_first() else {
@@ -253,6 +260,7 @@ impl<M: Subject> World<M> {
                 self.machine().handle_timeout(now);
             }
             Event::Weather => self.change_weather(),
+            Event::Disk => self.change_disk(),
             Event::LateWrite => self.write_late(),
         }
         // A host takes what waits before it looks for effects; several inputs may come in one batch.
@@ -363,6 +371,7 @@ impl<M: Subject> World<M> {
         self.liveness.answered(call);
         self.summary.answered += 1;
         self.say(|| format!("answer {call:?} {} ({} possible states)", brief(&reply), self.oracle.world_count()));
+        self.check_disk_answer(&open.request, &reply)?;
         match &reply {
             // What it made was removed by another client, before anybody was told of it. No kernel does that: it holds the directory.
             Reply::Error { errno: Errno::ESTALE } if open.again => self.oracle.failed(self.now, call, true),
@@ -380,6 +389,7 @@ impl<M: Subject> World<M> {
         }
         match &reply {
             Reply::Drained { failures } if failures.is_empty() => self.check_drained(&open)?,
+            Reply::Drained { .. } | Reply::BroughtHome { .. } if self.disk.was_full => {}
             Reply::Drained { failures } if !self.liveness.home_failed_since(Time(0)) && !self.liveness.log_has_failed() => {
                 return Err(self.violation(Property::Liveness, format!("nothing has failed, but a drain gave up: {failures:?}")));
             }

@@ -192,7 +192,7 @@ impl<M: Subject> World<M> {
     fn gather(&self, pieces: &[HomePiece]) -> std::result::Result<Vec<u8>, Errno> {
         let mut bytes = Vec::new();
         for piece in pieces {
-            if crc32c::crc32c(self.log.read(piece.record)) != piece.record_crc {
+            if self.is_unreadable(piece.at.slot) || crc32c::crc32c(self.log.read(piece.record)) != piece.record_crc {
                 return Err(Errno::EIO);
             }
             bytes.extend_from_slice(self.log.read(piece.at));

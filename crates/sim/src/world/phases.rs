@@ -125,7 +125,8 @@ impl<M: Subject> World<M> {
         }
         self.phase = Phase::Closing;
         self.weather = Default::default();
-        self.queue.retain(|_, event| !matches!(event, Event::Ask(_) | Event::Weather));
+        self.queue.retain(|_, event| !matches!(event, Event::Ask(_) | Event::Weather | Event::Disk));
+        self.disk_at_the_end();
         if self.liveness.log_has_failed() && !self.journal_is_broken {
             // A log that has failed is used again only by a new process.
             return self.crash_now(false, None);
@@ -147,7 +148,15 @@ impl<M: Subject> World<M> {
         let drains = *drains;
         if self.journal_is_broken {
             // It could be brought home or not: what a further crash would leave, no journal says.
+            self.check_home_without_journal(reply)?;
             self.phase = Phase::Over;
+            return Ok(());
+        }
+        if self.disk.is_full() {
+            // A drain has an end all the same. When there is space again, the next one has everything home.
+            self.disk.has_space();
+            self.phase = Phase::Draining { drains: 0 };
+            self.schedule(1_000, Event::Ask(0));
             return Ok(());
         }
         match reply {

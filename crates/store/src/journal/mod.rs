@@ -239,15 +239,14 @@ impl Journal {
     /// Begins a new journal with these records, the first at `position`, and makes it durable and current. The old one was made durable
     /// before and is kept until [`Journal::drop_old`]. After an error the old one is still current.
     ///
+    /// The positions need not follow the old ones: a recovery that cut the history short goes back, and records that a full disk did not take
+    /// are passed over. The snapshot has what they would have said.
+    ///
     /// # Errors
-    /// [`JournalError::NoSnapshotEnd`] if the last record is not `SnapshotEnd`; [`JournalError::OutOfOrder`] if `position` leaves a gap; as [`Journal::append`] and [`JournalSync::sync`].
+    /// [`JournalError::NoSnapshotEnd`] if the last record is not `SnapshotEnd`; as [`Journal::append`] and [`JournalSync::sync`].
     pub fn rotate(&mut self, position: Position, records: &[Record]) -> Result<(), JournalError> {
         if !matches!(records.last(), Some(Record::SnapshotEnd)) {
             return Err(JournalError::NoSnapshotEnd);
-        }
-        // After a recovery that cut the history short, the snapshot takes the place of what was cut. But there is never a gap.
-        if position > self.next {
-            return Err(JournalError::OutOfOrder { expected: self.next.0, found: position.0 });
         }
         // Until the new journal is known to be durable with all that it speaks of, a power loss leads back to the old one; and a sync
         // that was asked for before the rotation may be carried out after it, on the new one alone.

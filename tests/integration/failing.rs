@@ -86,6 +86,7 @@ fn a_home_that_stalls() {
     let (store, slow) = sandbox.slow_home(&[]);
     fs::write(store.join("old"), "from home\n").expect("an old file");
     let script = "ls >/dev/null; reach listed; pass stalled
+        stat -f . >/dev/null || exit 7
         echo one >one && mkdir d && echo two >d/two && sync one && cat one d/two >\"$OUTSIDE/read\" && mv one d/three || exit 9
         reach written; cat old >copied || exit 8";
     let mut staged = Staged::start(&sandbox, AMPLE, &[], script);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use forebay_core::config::{CLEANING_SEGMENTS, NodeConfig};
+use forebay_core::message::Request;
 use forebay_core::node::{ConfigError, Node};
 use forebay_core::recovery::{Damage, HeldBy, PieceCheck, RecoveryError, recover};
 use forebay_core::time::Time;
@@ -13,6 +14,7 @@ use forebay_host::clock::Clock;
 use forebay_host::driver::{Driver, Setup, Threads};
 use forebay_host::log;
 use forebay_host::recorder::{Recorder, Start};
+use forebay_host::transport::CallPayload;
 use forebay_store::{BufferDir, BufferError, BufferSettings, Journal, JournalEnd, OpenedJournal, PosixHome};
 
 use crate::world::{StoreJournal, StoreWorld};
@@ -140,6 +142,8 @@ pub(crate) fn start(options: &Options, takeover: Option<Takeover<'_>>) -> Result
     let journal = Box::new(StoreJournal::new(made.journal));
     let setup = Setup { machine: made.node, now, clock, journal, world: made.world.clone(), recorder, threads };
     let driver = Driver::start(setup).map_err(StartError::Threads)?;
+    // What home has room for is known from now on, also while home does not answer.
+    driver.call(Request::StatFs, CallPayload::None);
     Ok(Instance { driver, world: made.world, recovered: made.recovered, ended: AtomicBool::new(false) })
 }
 

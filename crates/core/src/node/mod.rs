@@ -22,6 +22,7 @@ mod range_calls;
 mod read_calls;
 mod room;
 mod snapshot;
+mod stat_fs;
 mod troubles;
 mod waiting;
 mod where_is;
@@ -38,7 +39,7 @@ use crate::id::{CallId, Ino, Name, Position, Token};
 use crate::io_node::IoNode;
 use crate::machine::Machine;
 use crate::master::{Namespace, Need, Stop};
-use crate::message::{Counters, Reply, Request, StatFs, Status};
+use crate::message::{Counters, Reply, Request, Status};
 use crate::time::Time;
 
 use bring_home::Goals;
@@ -49,6 +50,7 @@ use name_room::NameRoom;
 pub(crate) use once::OnceBooks;
 use read_calls::ReadCall;
 use room::SyncBooks;
+use stat_fs::SpaceBooks;
 
 /// Questions to home at a time beside which none is asked ahead of need.
 const EXPECTED_MAX: usize = 256;
@@ -120,7 +122,7 @@ enum Pending {
     Stat { ino: Ino },
     Target { ino: Ino },
     Xattrs { ino: Ino },
-    StatFs { call: CallId },
+    StatFs,
     Seek(range_calls::SeekCall),
     Punch(home_holes::PunchJob),
     CompareZeros(home_holes::PunchJob),
@@ -145,6 +147,7 @@ pub struct Node {
     sync: SyncBooks,
     home: Home,
     goals: Goals,
+    space: SpaceBooks,
     effects: VecDeque<Effect>,
     pending: BTreeMap<Token, Pending>,
     next_token: u64,
@@ -192,6 +195,7 @@ impl Node {
             sync: SyncBooks::default(),
             home: Home::default(),
             goals: Goals::default(),
+            space: SpaceBooks::default(),
             effects: VecDeque::new(),
             pending: BTreeMap::new(),
             next_token: 1,
@@ -339,8 +343,7 @@ impl Node {
                 Ok(())
             }
             Request::StatFs => {
-                let token = self.expect(Pending::StatFs { call });
-                self.emit(Effect::StatFsHome { token });
+                self.stat_fs(call);
                 Ok(())
             }
             _ => self.name_call(call, request),
@@ -432,7 +435,7 @@ impl Node {
             Pending::Stat { ino } => self.stat_done(ino, result),
             Pending::Target { ino } => self.target_done(ino, result),
             Pending::Xattrs { ino } => self.xattrs_done(ino, result),
-            Pending::StatFs { call } => self.stat_fs_done(call, result),
+            Pending::StatFs => self.stat_fs_done(result),
             Pending::Seek(seek) => self.seek_done(seek, result),
             Pending::Punch(job) => self.punch_done(job, result),
             Pending::CompareZeros(job) => self.compare_zeros_done(job, result),
@@ -502,18 +505,6 @@ impl Node {
         self.unpark(&Need::Target(ino), outcome);
     }
 
-    /// What home has, less what the buffer will bring there.
-    fn stat_fs_done(&mut self, call: CallId, result: Result<Outcome, Errno>) {
-        match result {
-            Ok(Outcome::StatFs(stat)) => {
-                let free_bytes = stat.free_bytes.saturating_sub(self.io.dirty_bytes);
-                let available_bytes = stat.available_bytes.saturating_sub(self.io.dirty_bytes);
-                self.reply(call, Reply::StatFs { stat: StatFs { free_bytes, available_bytes, ..stat } });
-            }
-            other => self.fail(call, errno_of(other)),
-        }
-    }
-
     /// Looks for everything that can now go on, until nothing more can.
     fn pump(&mut self) {
         loop {
@@ -521,6 +512,7 @@ impl Node {
                 self.call(call, request);
             }
             self.fresh_listing = None;
+            self.answer_stat_fs_if_due();
             self.make_room();
             self.bring_home();
             self.forget_clean();
@@ -562,7 +554,7 @@ impl Machine for Node {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        [self.next_home_time(), self.next_disk_time()].into_iter().flatten().min()
+        [self.next_home_time(), self.next_disk_time(), self.space.due_at()].into_iter().flatten().min()
     }
 
     fn poll_effect(&mut self) -> Option<Effect> {

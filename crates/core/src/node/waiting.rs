@@ -21,7 +21,8 @@ impl Node {
         add(WaitReason::Room, self.room_waiters.len(), self.room_waiters.front().and_then(|(_, request)| request.file()));
         add(WaitReason::Space, self.disk_waiter_count(), None);
         let asked = self.parked.keys().next().map(Need::ino);
-        add(WaitReason::HomeNames, self.parked.values().map(Vec::len).sum(), asked);
+        let parked = self.parked.values().map(Vec::len).sum::<usize>();
+        add(WaitReason::HomeNames, parked + self.space.waiting(), asked);
         let fetching = self.reads.values().filter(|read| read.waits_for_home());
         add(WaitReason::HomeBytes, fetching.clone().count(), fetching.clone().next().map(|read| read.ino()));
         let turn = self.read_waiters.front().and_then(|call| self.reads.get(call)).map(|read| read.ino());

@@ -96,6 +96,16 @@ fn positions_are_consecutive_and_snapshots_end() {
 }
 
 #[test]
+fn a_new_journal_passes_over_what_a_full_disk_did_not_take() {
+    let directory = FaultyDirectory::new();
+    let mut journal = create(&directory);
+    append(&mut journal, &size(1));
+    journal.rotate(Position(7), &[size(2), Record::SnapshotEnd]).unwrap();
+    assert_eq!(append(&mut journal, &size(3)), Position(9));
+    assert_eq!(open(&directory).records, numbered(7, &[size(2), Record::SnapshotEnd, size(3)]));
+}
+
+#[test]
 fn a_rotated_journal_takes_over_and_the_old_one_goes() {
     let directory = FaultyDirectory::new();
     let mut journal = create(&directory);

@@ -32,7 +32,8 @@ pub struct Limits {
     /// Time added to every operation.
     pub latency: Duration,
     /// While this file exists, operations fail, or wait, as it says: an error number, with which writes of data fail; the number and
-    /// `changes`, with which all that changes something fails; the number and `all`; or `stall`, and everything waits.
+    /// `changes`, with which all that changes something fails; the number and `all`; the number and `bulk`, with which large writes fail; or
+    /// `stall`, and everything waits.
     pub faults: Option<PathBuf>,
 }
 
@@ -54,6 +55,7 @@ enum What {
     Look,
     Change,
     Data,
+    Bulk,
 }
 
 /// What goes wrong at the moment.
@@ -78,12 +80,15 @@ impl Fault {
         let from = match scope {
             "all" => What::Look,
             "changes" => What::Change,
+            "bulk" => What::Bulk,
             _ => What::Data,
         };
         Fault::Error { errno: number.parse().unwrap_or(5), from }
     }
 }
 
+/// Writes of this many bytes are large ones.
+const BULK_BYTES: usize = 32 << 10;
 /// How often a stalled operation looks whether it may go on.
 const STALL_POLL: Duration = Duration::from_millis(5);
 
@@ -511,8 +516,8 @@ impl Filesystem for LimitedHome {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let written =
-            self.admit(What::Data, data.len()).and_then(|()| self.file(handle)).and_then(|file| Ok(file.write_all_at(data, offset)?));
+        let what = if data.len() >= BULK_BYTES { What::Bulk } else { What::Data };
+        let written = self.admit(what, data.len()).and_then(|()| self.file(handle)).and_then(|file| Ok(file.write_all_at(data, offset)?));
         answer!(reply, written, |reply, ()| reply.written(data.len() as u32));
     }
 

@@ -201,19 +201,25 @@ impl Sandbox {
     /// What `forebay status` says of the instance at the mount, or null as long as it says nothing.
     #[must_use]
     pub fn status(&self) -> serde_json::Value {
-        self.instance()["status"].clone()
+        self.status_at(&self.buffer())
+    }
+
+    /// The same of an instance with another buffer.
+    #[must_use]
+    pub fn status_at(&self, buffer: &Path) -> serde_json::Value {
+        self.instance(buffer)["status"].clone()
     }
 
     /// The process that serves, and the state of the instance, as `forebay status` says.
     #[must_use]
     pub fn server(&self) -> (Option<u64>, String) {
-        let instance = self.instance();
+        let instance = self.instance(&self.buffer());
         (instance["server_pid"].as_u64().filter(|_| instance["status"].is_object()), instance["state"].as_str().unwrap_or_default().into())
     }
 
-    fn instance(&self) -> serde_json::Value {
+    fn instance(&self, buffer: &Path) -> serde_json::Value {
         let mut status = self.forebay("status");
-        status.arg("--buffer").arg(self.buffer()).arg("--json");
+        status.arg("--buffer").arg(buffer).arg("--json");
         let told = Process::start(status, &self.outside(), "status").wait(DEADLINE).stdout;
         serde_json::from_str::<serde_json::Value>(&told).map_or_else(|_| serde_json::Value::Null, |all| all[0].clone())
     }
@@ -301,6 +307,11 @@ impl SlowHome {
     /// From now on, writes of data fail with this error number.
     pub fn fail(&self, errno: i32) {
         self.tell(&errno.to_string());
+    }
+
+    /// From now on, large writes of data fail with this error number.
+    pub fn fail_bulk(&self, errno: i32) {
+        self.tell(&format!("{errno} bulk"));
     }
 
     /// From now on, all that changes something fails with this error number.

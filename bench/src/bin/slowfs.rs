@@ -28,7 +28,7 @@ struct Arguments {
     /// Time added to every operation.
     #[arg(long, value_parser = parse_duration, default_value = "0ms")]
     latency: Duration,
-    /// While this file exists, operations fail or wait as it says: `5` (writes of data fail with this error number), `5 changes`, `5 all`, `stall`.
+    /// While this file exists, operations fail or wait as it says: `5` (writes of data fail with this error number), `5 changes`, `5 all`, `5 bulk` (large writes), `stall`.
     #[arg(long)]
     faults: Option<PathBuf>,
     /// Operations served at a time.

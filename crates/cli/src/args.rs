@@ -106,6 +106,9 @@ pub(crate) struct RecoverArgs {
     /// Keep the buffer directory, emptied of what was brought home.
     #[arg(long)]
     pub(crate) keep: bool,
+    /// Go on although the buffer's disk failed and home may be newer: that may undo changes there.
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 #[derive(Args, Debug)]

@@ -270,6 +270,12 @@ impl Engine {
         }
     }
 
+    /// Home and the buffer's number, for the last word of a buffer.
+    pub(crate) fn prepare_word(&self) -> std::io::Result<(OwnedFd, [u8; 16])> {
+        let gone = || std::io::Error::new(std::io::ErrorKind::NotFound, "the buffer is gone");
+        Ok((self.gate.instance.home_root()?, self.gate.instance.buffer_number().ok_or_else(gone)?))
+    }
+
     /// Ends the instance; the buffer stays.
     pub(crate) fn shutdown(&self) {
         self.gate.instance.shutdown();

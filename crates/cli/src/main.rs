@@ -15,6 +15,7 @@ mod engine;
 mod error;
 mod geometry;
 mod keeper;
+mod last_word;
 mod link;
 mod metrics;
 mod mount;

@@ -11,6 +11,7 @@ use crate::control::server::ControlServer;
 use crate::drain::{self, End};
 use crate::engine::{self, Engine, Plan};
 use crate::error::{Error, Exit};
+use crate::last_word;
 use crate::mounts;
 use crate::places::{self, Place};
 use crate::registry::{self, ProcessId, Tag};
@@ -82,8 +83,12 @@ impl Left {
 
     /// Brings home what the buffer holds, to `backing`, and removes the buffer's files. With `keep` they stay.
     /// Says how many signals were seen meanwhile.
-    fn finish(&self, backing: &Path, console: Console, events: &Events, keep: bool) -> Result<u32, Error> {
+    /// `force`: also if home is ahead of the buffer.
+    fn finish(&self, backing: &Path, console: Console, events: &Events, (keep, force): (bool, bool)) -> Result<u32, Error> {
         self.clear_mount(console);
+        if last_word::heed(&self.buffer, &self.superblock, backing, force, console)? {
+            return Ok(0);
+        }
         let memory_dir = self.superblock.memory_path.parent();
         let plan = Plan {
             node: self.superblock.config.clone(),
@@ -112,19 +117,23 @@ impl Left {
         let mut signals_seen = 0;
         let (end, took) = drain::watch(&engine, &tag, events, console, &mut signals_seen)?;
         let end = if end == End::Clean { End::of_last_drain(&engine) } else { end };
+        let status = engine.status();
         if let Some(error) = end.error(&tag) {
+            if last_word::is_all_home(&status) {
+                return last_word::let_go(&engine, &tag, console, || self.take_away(&engine)).map(|()| signals_seen);
+            }
+            let error = last_word::warn(&engine, &status, error);
             if engine.sync().is_err() {
                 console.warn("the buffer could not be made durable: finish it before this machine is shut down");
             }
             return Err(error);
         }
-        let status = engine.status();
-        engine.shutdown();
-        if !keep {
-            let cannot = || Error::io(format!("remove the buffer {}, from which everything is home", self.buffer.display()));
-            engine.remove_buffer().map_err(cannot())?;
-            Tag::remove_own_files(&self.buffer);
+        if keep {
+            engine.shutdown();
+        } else {
+            self.take_away(&engine)?;
         }
+        last_word::take_back(&self.superblock, backing, console);
         entry.remove();
         let counters = status.counters;
         console.say(&format!(
@@ -136,6 +145,14 @@ impl Left {
             took.as_secs_f64()
         ));
         Ok(signals_seen)
+    }
+
+    fn take_away(&self, engine: &Engine) -> Result<(), Error> {
+        engine.shutdown();
+        let cannot = Error::io(format!("remove the buffer {}, from which everything is home", self.buffer.display()));
+        engine.remove_buffer().map_err(cannot)?;
+        Tag::remove_own_files(&self.buffer);
+        Ok(())
     }
 
     fn tell_found(&self, engine: &Engine, backing: &Path, console: Console) {
@@ -176,7 +193,7 @@ pub(crate) fn before_start(buffer: &Path, backing: &Path, console: Console, even
         );
         return Err(Error::Buffer { buffer: buffer.into(), reason });
     }
-    if left.finish(backing, console, events, false)? > 0 {
+    if left.finish(backing, console, events, (false, false))? > 0 {
         let message = "everything that the buffer held is home; a signal came meanwhile, so nothing new was started".into();
         return Err(Error::Coded { message, exit: Exit::Kept });
     }
@@ -189,7 +206,7 @@ pub(crate) fn command(args: &RecoverArgs, console: Console) -> Result<(), Error>
     let mut left = Left::look(&args.buffer)?;
     let backing = places::backing(args.backing.as_deref().unwrap_or(&left.superblock.backing))?;
     left.move_to(&backing, console)?;
-    left.finish(&backing, console, &events, args.keep)?;
+    left.finish(&backing, console, &events, (args.keep, args.force))?;
     // One that was there before the instance belongs to its owner.
     if !args.keep && left.made() && left.buffer.exists() {
         std::fs::remove_dir(&left.buffer).map_err(Error::io(format!("remove the empty directory {}", left.buffer.display())))?;

@@ -18,6 +18,7 @@ use crate::doctor;
 use crate::drain::{self, End};
 use crate::engine::{self, Engine, Legacy, Plan};
 use crate::error::{Error, Exit};
+use crate::last_word;
 use crate::link::{Link, Resumed, ToKeeper};
 use crate::metrics;
 use crate::mounts;
@@ -300,8 +301,9 @@ impl Session {
     /// `keep`.
     pub(crate) fn close(mut self, end: End, keep: bool, link: &Link) -> Closed {
         let unmounted = self.engine.unmount(UNMOUNT_WITHIN);
-        let end = match end {
-            End::Clean if self.engine.close_gate(UNMOUNT_WITHIN) => End::of_last_drain(&self.engine),
+        let is_over = end == End::Clean || last_word::is_all_home(&self.engine.status());
+        let mut end = match end {
+            End::Clean | End::Failed(_) if is_over && self.engine.close_gate(UNMOUNT_WITHIN) => End::of_last_drain(&self.engine),
             End::Clean => End::Stopped,
             end => end,
         };
@@ -311,7 +313,15 @@ impl Session {
                 link.tell(&ToKeeper::Ends);
                 self.take_away(keep)
             }
+            Some(_) if is_over && last_word::is_all_home(&status) => {
+                link.tell(&ToKeeper::Ends);
+                let (engine, tag, console) = (self.engine.clone(), self.tag.clone(), self.console);
+                let let_go = last_word::let_go(&engine, &tag, console, || self.take_away(false));
+                end = if let_go.is_ok() { End::Clean } else { end };
+                let_go
+            }
             Some(error) => {
+                let error = last_word::warn(&self.engine, &status, error);
                 if self.engine.sync().is_err() {
                     self.console.warn("the buffer could not be made durable: finish it before this machine is shut down");
                 }

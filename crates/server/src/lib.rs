@@ -175,6 +175,11 @@ impl Instance {
         }
     }
 
+    /// The number that names the buffer for ever; none after it was removed.
+    pub fn buffer_number(&self) -> Option<[u8; 16]> {
+        self.world.buffer.lock().as_ref().map(|buffer| buffer.superblock().instance)
+    }
+
     /// Removes the buffer, after a shutdown.
     ///
     /// # Errors

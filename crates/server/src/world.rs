@@ -1,6 +1,7 @@
 //! The store as the driver wants it: the log, the journal and home of one instance.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use forebay_core::effect::{Effect, HomePiece, LogPiece, LogRange, Outcome, Slot};
@@ -26,8 +27,8 @@ pub(crate) struct StoreWorld {
     pub(crate) home: PosixHome,
     pub(crate) buffer: Mutex<Option<BufferDir>>,
     write_buffers: Mutex<Vec<Vec<u8>>>,
-    /// The last spill failed, and that was said: it is tried again and again.
-    spill_failed: AtomicBool,
+    /// The log's disk refused something last, and that was said: it is tried again and again.
+    disk_failed: AtomicBool,
     /// Asks the clients for references; none while there is no client that can be asked.
     pub(crate) pruner: Mutex<Option<Pruner>>,
 }
@@ -54,9 +55,15 @@ impl StoreWorld {
             home,
             buffer: Mutex::new(Some(buffer)),
             write_buffers: Mutex::default(),
-            spill_failed: AtomicBool::new(false),
+            disk_failed: AtomicBool::new(false),
             pruner: Mutex::default(),
         }
+    }
+
+    /// Says what the log's disk refused, unless it refused the last time as well.
+    fn say_once<T>(&self, result: Result<T, LogError>) -> Result<T, Errno> {
+        let was_said = self.disk_failed.swap(result.is_err(), Ordering::Relaxed);
+        result.map_err(|error| if was_said { error.errno() } else { log_failed(error) })
     }
 
     /// Whether the bytes at `at` have this checksum; bytes that cannot be read have none.
@@ -122,7 +129,11 @@ impl World for StoreWorld {
             .iter()
             .map(|piece| {
                 let bytes = &payload[part(payload, piece)?];
-                self.log.write(piece.at.slot, piece.at.offset, bytes).map_err(log_failed)?;
+                let written = self.log.write(piece.at.slot, piece.at.offset, bytes);
+                match piece.at.slot {
+                    Slot::Memory(_) => written.map_err(log_failed)?,
+                    Slot::Ssd(_) => self.say_once(written)?,
+                }
                 Ok(crc32c::crc32c(bytes))
             })
             .collect()
@@ -136,17 +147,15 @@ impl World for StoreWorld {
     }
 
     fn copy_log(&self, from: LogRange, to: LogRange) -> Result<u32, Errno> {
-        self.log.copy(from, to).map_err(log_failed)
+        self.say_once(self.log.copy(from, to))
     }
 
     fn spill(&self, from: MemorySlot, to: SsdSlot, offset: u32, len: u32) -> Result<(), Errno> {
-        let result = self.log.spill(from, to, offset, len);
-        let was_said = self.spill_failed.swap(result.is_err(), Ordering::Relaxed);
-        result.map_err(|error| if was_said { error.errno() } else { log_failed(error) })
+        self.say_once(self.log.spill(from, to, offset, len))
     }
 
     fn sync_log(&self) -> Result<(), Errno> {
-        self.log.sync().map_err(log_failed)
+        self.say_once(self.log.sync())
     }
 
     fn read_home(&self, ino: Ino, path: &HomePath, offset: u64, buffer: &mut [u8]) -> Result<u32, Errno> {
@@ -197,6 +206,8 @@ impl World for StoreWorld {
 /// The journal of an instance.
 pub(crate) struct StoreJournal {
     journal: Journal,
+    /// Whether the last sync failed, which was said then.
+    sync_failed: Arc<AtomicBool>,
     /// The first error, after which nothing more is appended: the record that it concerns is missing, and none may follow it in this journal.
     failed: Option<Errno>,
     /// What was last said of it: a disk that is full is tried again and again.
@@ -205,7 +216,7 @@ pub(crate) struct StoreJournal {
 
 impl StoreJournal {
     pub(crate) fn new(journal: Journal) -> StoreJournal {
-        StoreJournal { journal, failed: None, said: None }
+        StoreJournal { journal, sync_failed: Arc::default(), failed: None, said: None }
     }
 
     /// Notes a failure, and says it once.
@@ -246,7 +257,11 @@ impl JournalIo for StoreJournal {
     }
 
     fn sync(&self) -> JournalSync {
-        let sync = self.journal.sync_handle();
-        Box::new(move || sync.sync().map_err(journal_failed))
+        let (sync, has_failed) = (self.journal.sync_handle(), Arc::clone(&self.sync_failed));
+        Box::new(move || {
+            let result = sync.sync();
+            let was_said = has_failed.swap(result.is_err(), Ordering::Relaxed);
+            result.map_err(|error| if was_said { error.errno() } else { journal_failed(error) })
+        })
     }
 }

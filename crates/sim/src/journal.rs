@@ -31,6 +31,8 @@ struct File {
     durable: usize,
     /// The memory file that its records speak of.
     memory: u64,
+    /// A sync of it has failed: no later one proves anything.
+    lost: bool,
 }
 
 /// What a sync that has begun will have made durable when it ends: of each file, how many records.
@@ -39,7 +41,7 @@ pub struct JournalSync(Vec<(u64, usize)>);
 
 impl Default for Journal {
     fn default() -> Self {
-        Journal { files: vec![File { number: 0, records: Vec::new(), durable: 0, memory: 0 }], files_made: 1, memory: 0 }
+        Journal { files: vec![File { number: 0, records: Vec::new(), durable: 0, memory: 0, lost: false }], files_made: 1, memory: 0 }
     }
 }
 
@@ -66,7 +68,7 @@ impl Journal {
             return Err(format!("a new journal began at {position:?}, after {last:?}"));
         }
         let durable = numbered.len();
-        self.files.push(File { number: self.files_made, records: numbered, durable, memory: self.memory });
+        self.files.push(File { number: self.files_made, records: numbered, durable, memory: self.memory, lost: false });
         self.files_made += 1;
         Ok(())
     }
@@ -105,10 +107,22 @@ impl Journal {
     /// A sync ends.
     pub fn finish_sync(&mut self, sync: JournalSync) {
         for (number, len) in sync.0 {
-            if let Some(file) = self.files.iter_mut().find(|file| file.number == number) {
+            if let Some(file) = self.files.iter_mut().find(|file| file.number == number && !file.lost) {
                 file.durable = file.durable.max(len);
             }
         }
+    }
+
+    /// A sync has failed.
+    pub fn lose_syncs(&mut self) {
+        if let Some(file) = self.files.last_mut() {
+            file.lost = true;
+        }
+    }
+
+    /// Whether there is one file only: no snapshot waits to be believed.
+    pub fn is_settled(&self) -> bool {
+        self.files.len() == 1
     }
 
     /// The process dies while the newest file is being made: a part of it may be there.

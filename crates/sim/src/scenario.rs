@@ -45,11 +45,15 @@ pub enum Mode {
     FullDisk,
     /// The buffer's disk fails at once, or turns read-only.
     BadDisk,
+    /// Home refuses every change for a while, or answers nothing for a minute; with crashes now and then.
+    HomeSpells,
+    /// Somebody removes and changes things at home, which may fail as well.
+    HomeChanged,
 }
 
 impl Mode {
     /// All modes.
-    pub const ALL: [Mode; 19] = [
+    pub const ALL: [Mode; 21] = [
         Mode::Mixed,
         Mode::Clients,
         Mode::SharedFile,
@@ -69,6 +73,8 @@ impl Mode {
         Mode::Takeover,
         Mode::FullDisk,
         Mode::BadDisk,
+        Mode::HomeSpells,
+        Mode::HomeChanged,
     ];
 
     /// The mode's name on the command line.
@@ -225,6 +231,10 @@ pub struct Faults {
     pub home_flip_per_mille: u64,
     /// In a thousand periods, how many are such that home stalls.
     pub home_stall_per_mille: u64,
+    /// In a thousand periods, how many are such that home refuses every change, as a full or read-only one does, or stalls for a minute.
+    pub home_spell_per_mille: u64,
+    /// In a thousand periods, how many begin with a change at home that the machine knows nothing of.
+    pub home_meddled_per_mille: u64,
     /// Errors in a thousand effects of the log.
     pub log_error_per_mille: u64,
     /// What becomes of the buffer's disk.
@@ -241,6 +251,12 @@ pub enum DiskFault {
     Full {
         /// It is full when the clients are done, and until a drain has given up.
         at_the_end: bool,
+        /// The journal meets it too, which may have taken its space before.
+        journal: bool,
+        /// Of a thousand writes and spills, how many find no space.
+        per_mille: u64,
+        /// And of a thousand syncs.
+        syncs_per_mille: u64,
     },
     /// It takes no more changes.
     ReadOnly,
@@ -251,7 +267,8 @@ pub enum DiskFault {
 impl Faults {
     /// Whether home ever fails.
     pub fn any_at_home(&self) -> bool {
-        self.home_error_per_mille + self.home_flip_per_mille + self.home_stall_per_mille > 0
+        let at_times = self.home_stall_per_mille + self.home_spell_per_mille + self.home_meddled_per_mille;
+        self.home_error_per_mille + self.home_flip_per_mille + at_times > 0
     }
 }
 
@@ -435,7 +452,12 @@ fn faults(mode: Mode, rng: &mut Rng) -> Faults {
             }
         }
         Mode::FullDisk => {
-            let disk = DiskFault::Full { at_the_end: rng.chance(300) };
+            let disk = DiskFault::Full {
+                at_the_end: rng.chance(300),
+                journal: rng.chance(600),
+                per_mille: *rng.pick(&[300, 700, 1000]),
+                syncs_per_mille: *rng.pick(&[0, 0, 300, 1000]),
+            };
             match rng.below(4) {
                 0 => Faults { disk, ..crashes },
                 1 => Faults { disk, power_loss_per_mille: 1000, ..crashes },
@@ -443,6 +465,19 @@ fn faults(mode: Mode, rng: &mut Rng) -> Faults {
                 _ => Faults { disk, ..Faults::default() },
             }
         }
+        Mode::HomeSpells => {
+            let spells = Faults { home_spell_per_mille: *rng.pick(&[300, 700]), ..Faults::default() };
+            match rng.below(4) {
+                0 => Faults { crashes: crashes.crashes, crash_steps_max: crashes.crash_steps_max, ..spells },
+                1 => Faults { power_loss_per_mille: 1000, crashes: crashes.crashes, crash_steps_max: crashes.crash_steps_max, ..spells },
+                2 => Faults { home_spell_per_mille: 300, home_flip_per_mille: 0, ..home },
+                _ => spells,
+            }
+        }
+        Mode::HomeChanged => match rng.below(3) {
+            0 => Faults { home_meddled_per_mille: 300, home_flip_per_mille: 0, ..home },
+            _ => Faults { home_meddled_per_mille: *rng.pick(&[100, 500]), ..Faults::default() },
+        },
         Mode::BadDisk => Faults { disk: *rng.pick(&[DiskFault::ReadOnly, DiskFault::Dead]), ..Faults::default() },
         Mode::Staging => match rng.below(5) {
             0 => crashes,

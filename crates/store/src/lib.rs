@@ -12,6 +12,7 @@ pub mod journal;
 pub mod log;
 mod random;
 pub mod superblock;
+mod word;
 
 pub use buffer_dir::{BufferDir, BufferError, BufferSettings, MemoryFile};
 pub use directory::{Directory, FileDirectory};
@@ -19,10 +20,16 @@ pub use home::PosixHome;
 pub use journal::{Journal, JournalEnd, JournalError, JournalSync, OpenedJournal};
 pub use log::{LogError, LogStore};
 pub use superblock::{FORMAT_VERSION, Geometry, Superblock, SuperblockError};
+pub use word::Word;
 
 use forebay_core::errno::Errno;
 
 /// The error number of an I/O error; `EIO` for one that has none (a short transfer, say).
 pub fn errno(error: &std::io::Error) -> Errno {
     error.raw_os_error().map_or(Errno::EIO, Errno)
+}
+
+/// Whether an error says that there is no space, which may pass.
+pub(crate) fn is_full(error: &std::io::Error) -> bool {
+    matches!(errno(error), Errno::ENOSPC | Errno::EDQUOT)
 }

@@ -208,7 +208,7 @@ impl LogStore {
     ///
     /// # Errors
     /// [`LogError::SyncFailed`], from the first failure on at every call: a kernel that failed to write bytes may have dropped them,
-    /// so a later success would mean nothing.
+    /// so a later success would mean nothing. But where no cache holds them and there was no space, it may be tried again.
     pub fn sync(&self) -> Result<(), LogError> {
         let mut failed = self.sync_failed.lock();
         if *failed {
@@ -216,7 +216,7 @@ impl LogStore {
             return Err(LogError::SyncFailed(source));
         }
         self.ssd.sync().map_err(|source| {
-            *failed = true;
+            *failed = !(self.ssd.bypasses_cache() && crate::is_full(&source));
             LogError::SyncFailed(source)
         })
     }

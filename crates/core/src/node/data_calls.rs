@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use super::disk::is_full;
 use super::{Node, Pending, errno_of};
 use crate::attr::{AttrChange, Kind, SetTime, without_set_id};
 use crate::effect::{Effect, LogPiece, Outcome, Payload};
@@ -106,13 +107,21 @@ impl Node {
                     self.try_leave(space.segment);
                 }
                 self.file_writes_changed(ino);
+                let errno = errno_of(other);
+                let same = Request::Write { ino, offset, len, append: false, drops_set_id };
                 if again {
                     // Memory is short: the write goes elsewhere, at the same offset, and the application does not hear of it.
-                    return self.ready.push_back((call, Request::Write { ino, offset, len, append: false, drops_set_id }));
+                    return self.ready.push_back((call, same));
                 }
-                return self.fail(call, errno_of(other));
+                if is_full(errno) {
+                    return self.put_off_write(call, same, errno);
+                }
+                return self.fail(call, errno);
             }
         };
+        if self.sync.writes_again_at.is_some() {
+            self.disk_takes();
+        }
         let time_ns = self.now.as_nanos() as i64;
         let reachable = self.names.inodes.get(&ino).is_some_and(|i| i.is_reachable());
         let dropped_set_id = drops_set_id && self.drop_set_id(ino);

@@ -65,6 +65,31 @@ impl Node {
         let again_at = self.now + self.config.retry_delay_ns;
         let new = || Halt { errno, tries: 0, again_at, unwritten: Position(0), held: Vec::new(), waiters: Vec::new() };
         self.journal.halt.get_or_insert_with(new).errno = errno;
+        self.sync.is_void = true;
+        self.let_go_of_fetches();
+    }
+
+    /// The disk has taken something: unless a sync was put off, which alone shows that it takes all, it is well again.
+    pub(super) fn disk_takes(&mut self) {
+        self.sync.writes_again_at = None;
+        if self.sync.short_tries == 0 {
+            self.sync.short = None;
+        }
+    }
+
+    /// The disk had no space for a client's bytes: they wait ahead of all other writes, for the place in the file that they were given.
+    pub(super) fn put_off_write(&mut self, call: CallId, request: Request, errno: Errno) {
+        self.sync.short = Some(errno);
+        self.sync.writes_again_at = Some(self.now + self.config.retry_delay_ns);
+        self.room_waiters.push_front((call, request));
+        self.let_go_of_fetches();
+    }
+
+    /// Fetched bytes that wait to be kept would keep others from being read: they are not kept while the disk is full.
+    pub(super) fn let_go_of_fetches(&mut self) {
+        for (ino, fetch) in core::mem::take(&mut self.keep_waiters) {
+            self.keep_fetch(ino, fetch);
+        }
     }
 
     /// A record is in no journal; its answer is held back until one has what it says.
@@ -128,12 +153,13 @@ impl Node {
         if let Some(halt) = &mut self.journal.halt {
             (halt.tries, halt.again_at) = (0, self.now);
         }
-        (self.sync.short_tries, self.sync.spill_again_at) = (0, None);
+        (self.sync.short_tries, self.sync.spill_again_at, self.sync.writes_again_at) = (0, None, None);
     }
 
     /// When the node wants to be woken to look for space.
     pub(super) fn next_disk_time(&self) -> Option<Time> {
         let halt = self.journal.halt.as_ref().filter(|_| !self.journal.rotating && self.journal.failed.is_none());
-        [halt.map(|halt| halt.again_at), self.sync.spill_again_at].into_iter().flatten().min()
+        let writes = self.sync.writes_again_at.filter(|_| !self.room_waiters.is_empty());
+        [halt.map(|halt| halt.again_at), self.sync.spill_again_at, writes].into_iter().flatten().min()
     }
 }

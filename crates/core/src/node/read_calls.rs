@@ -243,7 +243,7 @@ impl Node {
         let Some(fetch) = self.io.files.get(&ino).and_then(|f| f.fetches.get(&id)) else { return true };
         let reachable = self.names.inodes.get(&ino).is_some_and(|i| i.is_reachable());
         let len = (fetch.range.end - fetch.range.start) as u32;
-        if fetch.stale || !reachable {
+        if fetch.stale || !reachable || self.disk_errno().is_some() {
             self.drop_fetch(ino, id);
             return true;
         }

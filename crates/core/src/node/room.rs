@@ -33,10 +33,14 @@ pub(super) struct SyncBooks {
     failed: Option<Errno>,
     /// One of them found the disk full: the sync begins anew when a spill may be tried again.
     put_off: bool,
-    /// The last spill found the disk full.
+    /// The disk was found full, and has not taken all since then.
     pub short: Option<Errno>,
-    /// Syncs put off since the disk took a spill.
+    /// Syncs put off since one succeeded.
     pub short_tries: u32,
+    /// The disk had no space for a write: the next one waits until then.
+    pub writes_again_at: Option<Time>,
+    /// The journal was halted beside the running sync, which proves nothing then: it may come behind the next journal, and say nothing of this.
+    pub is_void: bool,
     /// Segments that it spills when the spill in flight of each is done: two at a time could end in either order.
     behind: BTreeSet<SegmentId>,
     /// It waits for spills that others began, or for the journal.
@@ -138,6 +142,9 @@ impl Node {
             }
         }
         while let Some((_, request)) = self.room_waiters.front() {
+            if self.sync.writes_again_at.is_some_and(|at| self.now < at) {
+                return;
+            }
             let has_room = match request {
                 crate::message::Request::Write { len, .. } => self.io.segments.room_bytes() >= u64::from(*len),
                 _ => self.has_room_for_holes(),
@@ -198,7 +205,7 @@ impl Node {
         match result {
             Ok(_) => {
                 self.counters.spilled_bytes += u64::from(hull.1 - hull.0);
-                (self.sync.short, self.sync.short_tries) = (None, 0);
+                self.disk_takes();
             }
             Err(errno) => {
                 if let Some(segment) = self.io.segments.live.get_mut(&id) {
@@ -209,6 +216,7 @@ impl Node {
                 if is_full(errno) {
                     self.sync.short = Some(errno);
                     self.sync.put_off |= sync;
+                    self.let_go_of_fetches();
                 } else if sync {
                     self.sync.failed = Some(errno);
                 }
@@ -423,7 +431,7 @@ impl Node {
         }
         self.sync.wanted = false;
         self.sync.running = Some(self.journal.last);
-        (self.sync.failed, self.sync.put_off) = (None, false);
+        (self.sync.failed, self.sync.put_off, self.sync.is_void) = (None, false, false);
         // When everything is home, no payload has to last, only the records that say so.
         let is_needed = self.io.dirty_bytes > 0;
         let unspilled = self.io.segments.live.iter().filter(|(_, s)| (is_needed && s.unspilled.is_some()) || s.spills_in_flight > 0);
@@ -464,7 +472,7 @@ impl Node {
         self.sync.running = None;
         self.sync.waits_for_spills = false;
         self.sync.wanted = true;
-        if core::mem::take(&mut self.sync.put_off) && self.sync.short.is_some() {
+        if core::mem::take(&mut self.sync.put_off) {
             self.sync.short_tries = self.sync.short_tries.saturating_add(1);
         }
         // A drain may have waited for this often enough.
@@ -473,9 +481,18 @@ impl Node {
 
     pub(super) fn sync_log_done(&mut self, upto: Position, result: Result<Outcome, Errno>) {
         match result {
+            Ok(_) if self.sync.is_void => self.put_off_sync(),
             Ok(_) => {
+                (self.sync.short, self.sync.short_tries) = (None, 0);
                 self.made_durable(upto);
                 self.sync_ends(Ok(()));
+            }
+            // What it should have made durable may never be, and a later sync would not tell: a new journal has to say it all again.
+            Err(errno) if is_full(errno) && self.journal.failed.is_none() => {
+                self.halt(errno);
+                (self.sync.short, self.sync.put_off) = (Some(errno), true);
+                self.sync.spill_again_at = Some(self.now + self.config.retry_delay_ns);
+                self.put_off_sync();
             }
             other => self.sync_ends(Err(errno_of(other))),
         }

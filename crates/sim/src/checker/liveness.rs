@@ -86,6 +86,11 @@ impl Liveness {
         })
     }
 
+    /// A request has waited for long, whatever has failed meanwhile.
+    pub fn waits_for_long(&self, now: Time) -> bool {
+        self.open.values().any(|(since, _)| now.since_ns(*since) > ANSWER_NS_MAX)
+    }
+
     /// Nothing more will happen; requests that are open will never be answered.
     pub fn deadlock(&self) -> Option<String> {
         let open: Vec<_> = self.open.iter().map(|(call, (_, request))| format!("{call:?} {request:?}")).collect();

@@ -312,6 +312,17 @@ impl Oracle {
         self.remember();
     }
 
+    /// A request was answered, and nobody can say what it should have been.
+    pub fn forget(&mut self, call: CallId) {
+        self.pending.remove(&call);
+        self.reads.remove(&call);
+        self.appends.remove(&call);
+        self.syncs.remove(&call);
+        for world in &mut self.worlds {
+            Rc::make_mut(world).happened.remove(&call);
+        }
+    }
+
     /// The journal takes no records from now on: what is under way may be seen, and be gone if the process dies before it goes on.
     pub fn journal_halts(&mut self) {
         if self.before_failure.is_none() {

@@ -174,7 +174,9 @@ impl<M: Subject> World<M> {
     /// What was under way happens, or does not, or in part.
     fn end_in_flight(&mut self, unbegun: Unbegun) {
         for (token, in_flight) in std::mem::take(&mut self.in_flight) {
-            if in_flight.is_performed() || !self.chance.chance(500) {
+            // A journal takes a record when it is asked to, or not at all.
+            let is_refused = matches!(in_flight.effect, Effect::Journal { .. } | Effect::RotateJournal { .. });
+            if in_flight.is_performed() || is_refused || !self.chance.chance(500) {
                 continue;
             }
             if matches!(in_flight.effect, Effect::WriteLog { .. }) && self.chance.chance(500) {
@@ -189,7 +191,7 @@ impl<M: Subject> World<M> {
             self.in_flight.clear();
         }
         match unbegun {
-            Some(Effect::Journal { position, record, .. }) if self.chance.chance(500) => {
+            Some(Effect::Journal { position, record, .. }) if !self.disk.has_gap && self.chance.chance(500) => {
                 let _ = self.journal.append(position, record);
             }
             Some(Effect::RotateJournal { position, records, .. }) if self.chance.chance(800) => {

@@ -25,6 +25,8 @@ pub(super) struct Disk {
     pub has_gap: bool,
     /// The last spill failed for want of space.
     is_short: bool,
+    /// The last sync failed.
+    has_failed_sync: bool,
     /// It was full since the process began.
     pub was_full: bool,
     /// A drain may have brought things home that the journal on the medium does not know of.
@@ -87,7 +89,7 @@ impl<M: Subject> World<M> {
     /// The clients are done.
     pub(super) fn disk_at_the_end(&mut self) {
         self.disk.full = None;
-        if self.scenario.faults.disk == (DiskFault::Full { at_the_end: true }) {
+        if matches!(self.scenario.faults.disk, DiskFault::Full { at_the_end: true, .. }) {
             self.fill_disk();
             self.liveness.stalled(self.now + 60_000_000_000);
         }
@@ -106,7 +108,12 @@ impl<M: Subject> World<M> {
     }
 
     fn full_disk_failure(&mut self, effect: &Effect) -> Failure {
+        let DiskFault::Full { journal, per_mille, syncs_per_mille, .. } = self.scenario.faults.disk else { return None };
         let full = self.disk.full;
+        let is_of_journal = matches!(effect, Effect::Journal { .. } | Effect::RotateJournal { .. });
+        if is_of_journal && !journal && !self.disk.has_gap {
+            return None;
+        }
         match effect {
             // Behind a record that is not there, none can be. Some space is taken ahead of need, so that not every record meets a full disk.
             Effect::Journal { .. } => {
@@ -119,6 +126,10 @@ impl<M: Subject> World<M> {
             Effect::RotateJournal { .. } => {
                 self.disk.has_gap = full.is_some();
                 if self.disk.has_gap {
+                    // The sync of the old one may be what failed.
+                    if self.chance.chance(syncs_per_mille) {
+                        self.journal.lose_syncs();
+                    }
                     self.oracle.journal_halts()
                 } else {
                     self.oracle.journal_goes_on()
@@ -126,12 +137,39 @@ impl<M: Subject> World<M> {
                 full
             }
             Effect::Spill { .. } => {
-                let failure = full.filter(|_| self.chance.chance(700));
+                let failure = full.filter(|_| self.chance.chance(per_mille));
                 self.disk.is_short = failure.is_some();
                 failure
             }
-            Effect::CopyLog { .. } => full.filter(|_| self.chance.chance(700)),
+            Effect::WriteLog { pieces, .. } => {
+                let is_on_disk = pieces.iter().any(|piece| matches!(piece.at.slot, Slot::Ssd(_)));
+                full.filter(|_| is_on_disk && self.chance.chance(per_mille))
+            }
+            Effect::CopyLog { to, .. } => full.filter(|_| matches!(to.slot, Slot::Ssd(_)) && self.chance.chance(per_mille)),
+            Effect::SyncLog { .. } => full.filter(|_| self.chance.chance(syncs_per_mille)),
             _ => None,
+        }
+    }
+
+    /// The machine is about to be told how an effect has ended.
+    pub(super) fn disk_effect_ends(&mut self, effect: &Effect, failure: Failure) {
+        if !matches!(effect, Effect::SyncLog { .. }) {
+            return;
+        }
+        self.disk.has_failed_sync = failure.is_some();
+        if failure.is_none() {
+            self.disk.home_may_be_ahead &= self.disk.has_gap || self.disk.is_short || !self.journal.is_settled();
+            return;
+        }
+        if !matches!(self.scenario.faults.disk, DiskFault::Full { .. }) {
+            return;
+        }
+        // What the kernel could not write it may have dropped: nothing more of that file is ever known to be on the medium.
+        let is_renewed = self.in_flight.values().any(|other| matches!(other.effect, Effect::RotateJournal { .. }));
+        if !is_renewed {
+            self.journal.lose_syncs();
+            self.disk.has_gap = true;
+            self.oracle.journal_halts();
         }
     }
 
@@ -162,7 +200,8 @@ impl<M: Subject> World<M> {
     /// While a drain is under way that may give the disk up, home may come to be ahead of what a crash leaves of the journal.
     pub(super) fn note_change_at_home(&mut self, effect: &Effect) {
         let drains = || self.calls.values().any(|call| call.request == Request::Drain);
-        if matches!(effect, Effect::ChangeHome { .. }) && (self.disk.has_gap || self.disk.is_short) && drains() {
+        let is_behind = self.disk.has_gap || self.disk.is_short || self.disk.has_failed_sync;
+        if matches!(effect, Effect::ChangeHome { .. }) && is_behind && drains() {
             self.disk.home_may_be_ahead = true;
         }
     }

@@ -194,10 +194,17 @@ impl<M: Subject> World<M> {
         use Effect::*;
         let faults = &self.scenario.faults;
         if is_at_home(effect) {
-            if !self.weather.failing || !self.chance.chance(faults.home_error_per_mille) {
+            let refusing = self.weather.refusing.filter(|_| !only_reads_home(effect));
+            if refusing.is_none() && (!self.weather.failing || !self.chance.chance(faults.home_error_per_mille)) {
                 return None;
             }
-            let errno = if only_reads_home(effect) { Errno::EIO } else { *self.chance.pick(&[Errno::EIO, Errno::ENOSPC, Errno::EDQUOT]) };
+            let errno = if let Some(errno) = refusing {
+                errno
+            } else if only_reads_home(effect) {
+                Errno::EIO
+            } else {
+                *self.chance.pick(&[Errno::EIO, Errno::ENOSPC, Errno::EDQUOT])
+            };
             self.liveness.home_failed(self.now, errno, only_reads_home(effect));
             self.summary.faults += 1;
             if let SyncHome { files, .. } = effect {
@@ -248,6 +255,7 @@ impl<M: Subject> World<M> {
         {
             *equal = true;
         }
+        self.disk_effect_ends(&ended.effect, ended.failure);
         self.capacity.end(token, result.is_err());
         if result.is_ok() {
             for range in written_by(&ended.effect) {
@@ -272,7 +280,7 @@ impl<M: Subject> World<M> {
     }
 
     pub(super) fn check_breaches(&self) -> Result<()> {
-        let first = self.home.breaches.first();
+        let first = self.home.breaches.first().filter(|_| !self.is_meddled);
         first.map_or(Ok(()), |breach| Err(self.violation(Property::Contract, breach.clone())))
     }
 }

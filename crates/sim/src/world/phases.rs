@@ -2,6 +2,7 @@
 
 use forebay_core::attr::Kind;
 use forebay_core::effect::HomeChange;
+use forebay_core::errno::Errno;
 use forebay_core::id::{HomePath, Ino, Name};
 use forebay_core::message::{Reply, Request, Status};
 use forebay_core::time::Time;
@@ -152,6 +153,11 @@ impl<M: Subject> World<M> {
             self.phase = Phase::Over;
             return Ok(());
         }
+        if self.is_meddled {
+            // It may have given up what has lost its place at home. That it ends is what counts.
+            self.phase = Phase::Over;
+            return Ok(());
+        }
         if self.disk.is_full() {
             // A drain has an end all the same. When there is space again, the next one has everything home.
             self.disk.has_space();
@@ -195,6 +201,57 @@ impl<M: Subject> World<M> {
         self.phase == Phase::Running && self.actions_left > 0
     }
 
+    /// For a while home refuses every change, or answers nothing.
+    fn begin_spell(&mut self) {
+        let mut length_ns = *self.chance.pick(&[300_000_000, 3_000_000_000, 20_000_000_000]);
+        if self.chance.chance(300) {
+            length_ns = 60_000_000_000;
+            self.weather.stalled_until = self.now + length_ns;
+        } else {
+            self.weather.refusing = Some(*self.chance.pick(&[Errno::EIO, Errno::ENOSPC, Errno::EDQUOT, Errno::EROFS]));
+        }
+        self.liveness.stalled(self.now + length_ns);
+        self.schedule(length_ns, Event::Weather);
+    }
+
+    /// Somebody removes a tree at home, or a file, or changes its bytes.
+    fn meddle(&mut self) {
+        let mut paths = Vec::new();
+        self.home.walk(&mut |path, _| paths.push(HomePath(path.as_bytes().into())));
+        paths.retain(|path| !path.as_bytes().is_empty());
+        if paths.is_empty() {
+            return;
+        }
+        let path = self.chance.pick(&paths).clone();
+        let breaches = self.home.breaches.len();
+        self.is_meddled = true;
+        self.home.forgiving = true;
+        let is_file = self.home.stat(&path).is_ok_and(|there| there.attr.kind == Kind::File);
+        self.say(|| format!("=== somebody changes {path:?} at home"));
+        match self.chance.below(3) {
+            0 if is_file => self.home.write_unnoticed(&path, self.chance.below(5000), b"from elsewhere"),
+            1 if is_file => {
+                // No more than that it is another length.
+                let change = HomeChange::Truncate { ino: Ino(0), path, size: self.chance.below(5000) };
+                let _ = self.home.change(&change, self.now);
+            }
+            _ => {
+                let below = |other: &&HomePath| {
+                    let rest = other.as_bytes().strip_prefix(path.as_bytes());
+                    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+                };
+                let mut doomed: Vec<_> = paths.iter().filter(below).cloned().collect();
+                doomed.sort_by_key(|path| std::cmp::Reverse(path.as_bytes().len()));
+                for path in doomed {
+                    let is_dir = self.home.stat(&path).is_ok_and(|there| there.attr.kind == Kind::Directory);
+                    let change = if is_dir { HomeChange::RemoveDir { path } } else { HomeChange::Unlink { path } };
+                    let _ = self.home.change(&change, self.now);
+                }
+            }
+        }
+        self.home.breaches.truncate(breaches);
+    }
+
     /// Home gets better or worse.
     pub(super) fn change_weather(&mut self) {
         let weather_is_over = self.now.since_ns(Time(START_NS)) > WEATHER_NS_MAX;
@@ -203,6 +260,15 @@ impl<M: Subject> World<M> {
             return;
         }
         self.weather.failing = !self.weather.failing && self.chance.chance(700);
+        self.weather.refusing = None;
+        let faults = &self.scenario.faults;
+        let (meddled, spells) = (faults.home_meddled_per_mille, faults.home_spell_per_mille);
+        if meddled > 0 && self.chance.chance(meddled) {
+            self.meddle();
+        }
+        if spells > 0 && self.chance.chance(spells) {
+            return self.begin_spell();
+        }
         if self.chance.chance(self.scenario.faults.home_stall_per_mille) {
             let stall_ns = *self.chance.pick(&[10_000_000, 300_000_000, 3_000_000_000]);
             self.weather.stalled_until = self.now + stall_ns;

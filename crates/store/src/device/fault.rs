@@ -15,7 +15,7 @@ use crate::random::SplitMix;
 pub enum Fault {
     /// The operation fails with `EIO` and does nothing.
     Eio,
-    /// A write fails with `ENOSPC` and does nothing.
+    /// A write fails with `ENOSPC` and does nothing; so does a sync, and what it should have made durable is lost.
     Enospc,
     /// The first half of a transfer is carried out, then it fails.
     Short,
@@ -171,10 +171,10 @@ impl Device for FaultyDevice {
                 Ok(())
             }
             Some(fault) => {
-                if fault == Fault::LostSync {
+                if matches!(fault, Fault::LostSync | Fault::Enospc) {
                     state.unsynced.clear();
                 }
-                Err(os_error(rustix::io::Errno::IO))
+                Err(os_error(if fault == Fault::Enospc { rustix::io::Errno::NOSPC } else { rustix::io::Errno::IO }))
             }
         }
     }

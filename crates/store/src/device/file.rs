@@ -175,6 +175,10 @@ impl Device for FileDevice {
     fn len(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
     }
+
+    fn bypasses_cache(&self) -> bool {
+        self.is_direct()
+    }
 }
 
 #[cfg(test)]

@@ -24,6 +24,10 @@ pub trait Device: Send + Sync {
     fn sync(&self) -> io::Result<()>;
     /// Bytes from the start to the end.
     fn len(&self) -> io::Result<u64>;
+    /// Whether what was written is not kept in a cache that a failed sync may drop it from: then a later sync tells the truth.
+    fn bypasses_cache(&self) -> bool {
+        false
+    }
     /// Whether the device has no bytes.
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)

@@ -106,6 +106,8 @@ pub struct Journal {
     directory: Arc<dyn Directory>,
     identity: JournalIdentity,
     number: u64,
+    /// The newest one that no recovery passes over, as far as is known; it and the older ones stay until [`Journal::drop_old`].
+    settled: u64,
     device: Arc<dyn Device>,
     /// Where the next frame goes, bytes.
     write_at: u64,
@@ -126,33 +128,50 @@ pub struct JournalSync {
 struct SyncShared {
     /// The journal file that is current.
     current: Mutex<Arc<dyn Device>>,
-    /// Whether a sync failed. Held while one runs: the kernel tells of a lost page once, and a sync that runs beside the one that
+    /// How a sync of it failed. Held while one runs: the kernel tells of a lost page once, and a sync that runs beside the one that
     /// is told must not succeed.
-    failed: Mutex<bool>,
+    failed: Mutex<Option<io::Error>>,
 }
 
 impl JournalSync {
     fn new(device: Arc<dyn Device>) -> JournalSync {
-        JournalSync { shared: Arc::new(SyncShared { current: Mutex::new(device), failed: Mutex::new(false) }) }
+        JournalSync { shared: Arc::new(SyncShared { current: Mutex::new(device), failed: Mutex::new(None) }) }
     }
 
     /// Makes every record durable whose `append` returned before this call.
     ///
     /// # Errors
-    /// [`JournalError::SyncFailed`], from the first failure on at every call.
+    /// [`JournalError::SyncFailed`], from the first failure on at every call; after one for want of space until the next rotation.
     pub fn sync(&self) -> Result<(), JournalError> {
         let mut failed = self.shared.failed.lock();
-        if *failed {
-            let source = io::Error::from_raw_os_error(rustix::io::Errno::IO.raw_os_error());
-            return Err(JournalError::SyncFailed(source));
+        if let Some(error) = &*failed {
+            return Err(JournalError::SyncFailed(same_error(error)));
         }
         // A rotation syncs the file that it leaves, so the one that is current now is enough.
         let device = self.shared.current.lock().clone();
         device.sync().map_err(|source| {
-            *failed = true;
+            *failed = Some(same_error(&source));
             JournalError::SyncFailed(source)
         })
     }
+
+    /// Whether a sync of the current file has failed for want of space.
+    fn is_full(&self) -> bool {
+        self.shared.failed.lock().as_ref().is_some_and(crate::is_full)
+    }
+
+    /// A new file is current. It has all that a full disk has kept the old one from making durable.
+    fn renew(&self, device: Arc<dyn Device>) {
+        let mut failed = self.shared.failed.lock();
+        *self.shared.current.lock() = device;
+        if failed.as_ref().is_some_and(crate::is_full) {
+            *failed = None;
+        }
+    }
+}
+
+fn same_error(error: &io::Error) -> io::Error {
+    io::Error::from_raw_os_error(crate::errno(error).0)
 }
 
 impl Journal {
@@ -179,7 +198,7 @@ impl Journal {
     ) -> Journal {
         let sync = JournalSync::new(device.clone());
         let encoder = FrameEncoder::new(&identity.instance, number);
-        Journal { directory, identity, number, device, write_at, next, filled_to: write_at, encoder, sync }
+        Journal { directory, identity, number, settled: number, device, write_at, next, filled_to: write_at, encoder, sync }
     }
 
     /// The position that the next record must have.
@@ -249,8 +268,11 @@ impl Journal {
             return Err(JournalError::NoSnapshotEnd);
         }
         // Until the new journal is known to be durable with all that it speaks of, a power loss leads back to the old one; and a sync
-        // that was asked for before the rotation may be carried out after it, on the new one alone.
-        self.sync.sync()?;
+        // that was asked for before the rotation may be carried out after it, on the new one alone. An old one that could not be synced for
+        // want of space never will be: the caller was told, and counts on nothing that no sync has covered.
+        if !self.sync.is_full() {
+            self.sync.sync()?;
+        }
         let number = self.next_number()?;
         let header = Header { identity: self.identity, number, start: position, starts_empty: false };
         let device = new_file(&*self.directory, &header)?;
@@ -260,10 +282,23 @@ impl Journal {
             let _ = self.directory.remove(&format::file_name(number));
             return Err(error);
         }
-        *self.sync.shared.current.lock() = new.device.clone();
+        self.sync.renew(new.device.clone());
         new.sync = self.sync.clone();
+        new.settled = self.settled;
         *self = new;
+        self.drop_between();
         Ok(())
+    }
+
+    /// Removes those between the settled one and the current one: a process that is killed goes on with the current one, and a power loss goes
+    /// back to the settled one. Else a disk that lets no journal become settled would be filled by them.
+    fn drop_between(&self) {
+        for number in numbers(&*self.directory).unwrap_or_default() {
+            if self.settled < number && number < self.number {
+                // Best effort: what is left goes with the older ones.
+                let _ = self.directory.remove(&format::file_name(number));
+            }
+        }
     }
 
     /// Removes every journal older than the current one.
@@ -271,6 +306,7 @@ impl Journal {
     /// # Errors
     /// [`JournalError::Io`]; what is left is removed the next time.
     pub fn drop_old(&mut self) -> Result<(), JournalError> {
+        self.settled = self.number;
         for number in numbers(&*self.directory)? {
             if number < self.number {
                 let name = format::file_name(number);

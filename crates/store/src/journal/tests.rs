@@ -296,6 +296,35 @@ fn after_a_failed_sync_no_sync_succeeds() {
     assert_eq!(open(&directory).records.len(), 2);
 }
 
+/// What the disk had no space for may be lost, and no later sync of the file would tell. A new journal says all of it again.
+#[test]
+fn after_a_sync_without_space_only_a_new_journal_can_be_synced() {
+    let directory = FaultyDirectory::new();
+    let mut journal = create(&directory);
+    append(&mut journal, &size(1));
+    journal.sync().unwrap();
+    append(&mut journal, &size(2));
+    directory.device(FIRST).unwrap().fail_at(0, Fault::Enospc);
+    for _ in 0..2 {
+        assert_eq!(journal.sync().unwrap_err().errno().0, 28);
+    }
+    let again = [size(1), size(2), Record::SnapshotEnd];
+    for number in 1..4 {
+        rotate(&mut journal, &again);
+        append(&mut journal, &size(3));
+        // As long as none is settled, the first one stays for a power loss, and those between do not pile up.
+        assert_eq!(directory.list().unwrap(), [FIRST.to_owned(), format!("journal-{number:016x}")]);
+        assert_eq!(open_after_power_loss(&directory).records, numbered(1, &[size(1), size(2)]));
+        directory.device(&format!("journal-{number:016x}")).unwrap().fail_at(0, Fault::Enospc);
+        assert_eq!(journal.sync().unwrap_err().errno().0, 28);
+    }
+    rotate(&mut journal, &again);
+    journal.sync().unwrap();
+    assert_eq!(open(&directory).records.len(), 3);
+    journal.drop_old().unwrap();
+    assert_eq!(directory.list().unwrap(), ["journal-0000000000000004"]);
+}
+
 #[test]
 fn a_failed_append_can_be_tried_again() {
     let directory = FaultyDirectory::new();

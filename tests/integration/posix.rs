@@ -42,8 +42,8 @@ fn random_operations_with_every_replacement_and_write_back() {
     if !machine_has(&[]) {
         return;
     }
-    let names = ["fifo", "lru", "lfu", "lfuda", "s3-fifo", "sieve"];
-    for seed in seeds("random_operations_with_every_replacement_and_write_back", 6) {
+    let names = ["fifo", "lru", "lfu", "lfuda", "s3-fifo", "sieve", "arc", "lirs", "w-tinylfu"];
+    for seed in seeds("random_operations_with_every_replacement_and_write_back", 9) {
         let name = names[seed as usize % names.len()];
         let write_back = ["async", "sync"][seed as usize / 3 % 2];
         compare(2000 + seed, 600, TIGHT, &["--replacement", name, "--write-back", write_back]);

@@ -258,7 +258,7 @@ pub(crate) struct SettingArgs {
     /// The unit of buffering, a power of two [default: 1 MiB].
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     chunk: Option<OsString>,
-    /// Which chunk goes when the buffer is full: fifo, lru, lfu, lfuda, s3-fifo or sieve [default: lru].
+    /// Which chunk goes when the buffer is full: fifo, lru, lfu, lfuda, s3-fifo, sieve, arc, lirs or w-tinylfu [default: lru].
     #[arg(long, value_name = "NAME")]
     replacement: Option<OsString>,
     /// When bytes go home: async (soon after they were written) or sync (when room is needed, and at the drain) [default: async].

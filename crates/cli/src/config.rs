@@ -324,14 +324,7 @@ fn duration_ns(text: &str) -> Result<u64, String> {
 }
 
 /// Replacement policies by name.
-pub(crate) const REPLACEMENTS: [(&str, ReplacementKind); 6] = [
-    ("fifo", ReplacementKind::Fifo),
-    ("lru", ReplacementKind::Lru),
-    ("lfu", ReplacementKind::Lfu),
-    ("lfuda", ReplacementKind::Lfuda),
-    ("s3-fifo", ReplacementKind::S3Fifo),
-    ("sieve", ReplacementKind::Sieve),
-];
+pub(crate) const REPLACEMENTS: [(&str, ReplacementKind); 9] = ReplacementKind::NAMED;
 
 /// Times of write-back by name.
 pub(crate) const WRITE_BACKS: [(&str, WriteBack); 2] = [("async", WriteBack::Async), ("sync", WriteBack::Sync)];

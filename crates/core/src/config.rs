@@ -18,6 +18,38 @@ pub enum ReplacementKind {
     S3Fifo,
     /// SIEVE: a FIFO with a hand.
     Sieve,
+    /// ARC: two LRU queues with a target between them.
+    Arc,
+    /// LIRS: by the distance between uses.
+    Lirs,
+    /// W-TinyLFU: frequency decides who enters.
+    WTinyLfu,
+}
+
+impl ReplacementKind {
+    /// Every kind, under the name that users give it.
+    pub const NAMED: [(&str, ReplacementKind); 9] = [
+        ("fifo", ReplacementKind::Fifo),
+        ("lru", ReplacementKind::Lru),
+        ("lfu", ReplacementKind::Lfu),
+        ("lfuda", ReplacementKind::Lfuda),
+        ("s3-fifo", ReplacementKind::S3Fifo),
+        ("sieve", ReplacementKind::Sieve),
+        ("arc", ReplacementKind::Arc),
+        ("lirs", ReplacementKind::Lirs),
+        ("w-tinylfu", ReplacementKind::WTinyLfu),
+    ];
+
+    /// Every kind.
+    pub const ALL: [ReplacementKind; 9] = {
+        let mut all = [ReplacementKind::Fifo; 9];
+        let mut at = 0;
+        while at < all.len() {
+            all[at] = Self::NAMED[at].1;
+            at += 1;
+        }
+        all
+    };
 }
 
 /// When dirty bytes go home.

@@ -1,23 +1,19 @@
 //! Each replacement policy against a naive one that looks at every chunk every time.
+//!
+//! Long because each policy is written here a second time, as plainly as can be.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use forebay_core::config::ReplacementKind;
 use forebay_core::id::{ChunkId, Ino};
 use forebay_core::policy::replacement::{self, ASKS_BEYOND_MAX, ASKS_IN_ORDER_MAX, Replacement};
 use proptest::prelude::*;
 
-const KINDS: [ReplacementKind; 6] = [
-    ReplacementKind::Fifo,
-    ReplacementKind::Lru,
-    ReplacementKind::Lfu,
-    ReplacementKind::Lfuda,
-    ReplacementKind::S3Fifo,
-    ReplacementKind::Sieve,
-];
+const KINDS: [ReplacementKind; 9] = ReplacementKind::ALL;
 
 /// What a policy should do, said as plainly as can be. `touch` is an insert or an access; `leave` tells whether the chunk was evicted.
 trait Model {
+    fn miss(&mut self, _chunk: u64) {}
     fn touch(&mut self, chunk: u64);
     fn leave(&mut self, chunk: u64, evicted: bool);
     fn victim(&mut self, evictable: &dyn Fn(u64) -> bool) -> Option<u64>;
@@ -152,6 +148,7 @@ struct NaiveS3Fifo {
     main: Vec<(u64, u8)>,
     ghosts: Vec<u64>,
     capacity: usize,
+    has_evicted: bool,
 }
 
 impl NaiveS3Fifo {
@@ -194,19 +191,24 @@ impl Model for NaiveS3Fifo {
     fn touch(&mut self, chunk: u64) {
         if let Some((_, uses)) = self.small.iter_mut().chain(&mut self.main).find(|(c, _)| *c == chunk) {
             *uses = 3.min(*uses + 1);
-        } else if self.ghosts.contains(&chunk) {
+            return;
+        }
+        if self.ghosts.contains(&chunk) {
             self.ghosts.retain(|c| *c != chunk);
+            self.main.push((chunk, 0));
+        } else if !self.has_evicted && self.small.len() >= (self.capacity / 10).max(1) {
             self.main.push((chunk, 0));
         } else {
             self.small.push((chunk, 0));
         }
+        let full = self.capacity.max(self.chunks());
+        let surplus = self.ghosts.len().saturating_sub(full - (full / 10).max(1));
+        self.ghosts.drain(..surplus);
     }
     fn leave(&mut self, chunk: u64, evicted: bool) {
+        self.has_evicted |= evicted;
         if evicted && self.small.iter().any(|(c, _)| *c == chunk) {
-            let full = self.capacity.max(self.chunks());
             self.ghosts.push(chunk);
-            let surplus = self.ghosts.len().saturating_sub(full - (full / 10).max(1));
-            self.ghosts.drain(..surplus);
         }
         self.small.retain(|(c, _)| *c != chunk);
         self.main.retain(|(c, _)| *c != chunk);
@@ -219,6 +221,228 @@ impl Model for NaiveS3Fifo {
     }
 }
 
+fn put_last(list: &mut Vec<u64>, chunk: u64) {
+    list.retain(|c| *c != chunk);
+    list.push(chunk);
+}
+
+fn first(list: &[u64], evictable: &dyn Fn(u64) -> bool) -> Option<u64> {
+    list.iter().copied().find(|c| evictable(*c))
+}
+
+#[derive(Default)]
+struct NaiveArc {
+    /// Oldest first: T1, T2, B1, B2 of the paper.
+    t1: Vec<u64>,
+    t2: Vec<u64>,
+    b1: Vec<u64>,
+    b2: Vec<u64>,
+    /// In 65536th parts of a chunk.
+    p: usize,
+    capacity: usize,
+    wanted_in_b2: bool,
+    learned: BTreeSet<u64>,
+}
+
+impl NaiveArc {
+    fn chunks(&self) -> usize {
+        self.t1.len() + self.t2.len()
+    }
+    fn learn(&mut self, chunk: u64) {
+        const ONE: usize = 1 << 16;
+        let (b1, b2) = (self.b1.len(), self.b2.len());
+        if self.b1.contains(&chunk) && self.learned.insert(chunk) {
+            self.p = (self.p + (b2 * ONE / b1).max(ONE)).min(self.capacity.max(self.chunks()) * ONE);
+        } else if self.b2.contains(&chunk) && self.learned.insert(chunk) {
+            self.p = self.p.saturating_sub((b1 * ONE / b2).max(ONE));
+        }
+    }
+}
+
+impl Model for NaiveArc {
+    fn miss(&mut self, chunk: u64) {
+        if self.b1.contains(&chunk) || self.b2.contains(&chunk) {
+            self.learn(chunk);
+            self.wanted_in_b2 = self.b2.contains(&chunk);
+        }
+    }
+    fn touch(&mut self, chunk: u64) {
+        if self.t1.contains(&chunk) || self.t2.contains(&chunk) {
+            self.t1.retain(|c| *c != chunk);
+            return put_last(&mut self.t2, chunk);
+        }
+        self.learn(chunk);
+        self.learned.remove(&chunk);
+        self.wanted_in_b2 = false;
+        let is_ghost = self.b1.contains(&chunk) || self.b2.contains(&chunk);
+        self.b1.retain(|c| *c != chunk);
+        self.b2.retain(|c| *c != chunk);
+        if is_ghost {
+            self.t2.push(chunk)
+        } else {
+            self.t1.push(chunk)
+        }
+        let capacity = self.capacity.max(self.chunks());
+        while self.t1.len() + self.b1.len() > capacity && !self.b1.is_empty() {
+            self.learned.remove(&self.b1.remove(0));
+        }
+        while self.chunks() + self.b1.len() + self.b2.len() > 2 * capacity && !self.b2.is_empty() {
+            self.learned.remove(&self.b2.remove(0));
+        }
+    }
+    fn leave(&mut self, chunk: u64, evicted: bool) {
+        if evicted {
+            if self.t1.contains(&chunk) { self.b1.push(chunk) } else { self.b2.push(chunk) }
+        }
+        self.t1.retain(|c| *c != chunk);
+        self.t2.retain(|c| *c != chunk);
+    }
+    fn victim(&mut self, evictable: &dyn Fn(u64) -> bool) -> Option<u64> {
+        let t1 = self.t1.len() << 16;
+        let (t1_first, t2_first) = (first(&self.t1, evictable), first(&self.t2, evictable));
+        if t1 > self.p || (self.wanted_in_b2 && t1 == self.p) { t1_first.or(t2_first) } else { t2_first.or(t1_first) }
+    }
+}
+
+#[derive(Default)]
+struct NaiveLirs {
+    /// Bottom first.
+    stack: Vec<u64>,
+    near: BTreeSet<u64>,
+    /// Far chunks in the buffer, oldest first.
+    far: Vec<u64>,
+    /// Chunks that are gone, longest gone first.
+    gone: Vec<u64>,
+    capacity: usize,
+}
+
+impl NaiveLirs {
+    fn capacity(&self) -> usize {
+        self.capacity.max(self.near.len() + self.far.len())
+    }
+    fn near_max(&self) -> usize {
+        self.capacity() - (self.capacity() / 100).max(1)
+    }
+    fn prune(&mut self) {
+        while let Some(bottom) = self.stack.first().copied().filter(|c| !self.near.contains(c)) {
+            self.stack.remove(0);
+            self.gone.retain(|c| *c != bottom);
+        }
+    }
+    fn draw_near(&mut self, chunk: u64) {
+        self.far.retain(|c| *c != chunk);
+        self.gone.retain(|c| *c != chunk);
+        self.near.insert(chunk);
+        put_last(&mut self.stack, chunk);
+        while self.near.len() > self.near_max() {
+            let bottom = *self.stack.iter().find(|c| self.near.contains(c)).expect("near chunks stand in the stack");
+            self.near.remove(&bottom);
+            self.far.push(bottom);
+            self.stack.retain(|c| *c != bottom);
+            self.prune();
+        }
+    }
+}
+
+impl Model for NaiveLirs {
+    fn touch(&mut self, chunk: u64) {
+        if self.near.contains(&chunk) {
+            put_last(&mut self.stack, chunk);
+            return self.prune();
+        }
+        let is_far = self.far.contains(&chunk);
+        if self.stack.contains(&chunk) {
+            self.draw_near(chunk);
+        } else if is_far || self.near.len() >= self.near_max() {
+            put_last(&mut self.far, chunk);
+            self.stack.push(chunk);
+        } else {
+            self.near.insert(chunk);
+            self.stack.push(chunk);
+        }
+        while self.stack.len() > 2 * self.capacity() && !self.gone.is_empty() {
+            let gone = self.gone.remove(0);
+            self.stack.retain(|c| *c != gone);
+        }
+    }
+    fn leave(&mut self, chunk: u64, evicted: bool) {
+        let is_far = self.far.contains(&chunk);
+        self.far.retain(|c| *c != chunk);
+        self.near.remove(&chunk);
+        if evicted && is_far && self.stack.contains(&chunk) {
+            self.gone.push(chunk);
+        } else if self.stack.contains(&chunk) {
+            self.stack.retain(|c| *c != chunk);
+            self.prune();
+        }
+    }
+    fn victim(&mut self, evictable: &dyn Fn(u64) -> bool) -> Option<u64> {
+        first(&self.far, evictable).or_else(|| self.stack.iter().copied().find(|c| self.near.contains(c) && evictable(*c)))
+    }
+}
+
+#[derive(Default)]
+struct NaiveWTinyLfu {
+    /// Oldest first.
+    window: Vec<u64>,
+    probation: Vec<u64>,
+    protected: Vec<u64>,
+    counts: BTreeMap<u64, u8>,
+    uses: usize,
+    capacity: usize,
+}
+
+impl NaiveWTinyLfu {
+    fn window_max(&self) -> usize {
+        (self.capacity.max(self.chunks()) / 100).max(1)
+    }
+    fn chunks(&self) -> usize {
+        self.window.len() + self.probation.len() + self.protected.len()
+    }
+    fn count(&self, chunk: u64) -> u8 {
+        self.counts.get(&chunk).copied().unwrap_or(0)
+    }
+}
+
+impl Model for NaiveWTinyLfu {
+    fn touch(&mut self, chunk: u64) {
+        let count = self.counts.entry(chunk).or_insert(0);
+        *count = 15.min(*count + 1);
+        self.uses += 1;
+        if self.uses >= 10 * self.capacity {
+            self.uses /= 2;
+            self.counts.values_mut().for_each(|count| *count /= 2);
+        }
+        if self.protected.contains(&chunk) {
+            put_last(&mut self.protected, chunk);
+        } else if self.probation.contains(&chunk) {
+            self.probation.retain(|c| *c != chunk);
+            self.protected.push(chunk);
+            let main = self.capacity.max(self.chunks()) - self.window_max();
+            while self.protected.len() > main / 5 * 4 {
+                self.probation.push(self.protected.remove(0));
+            }
+        } else {
+            put_last(&mut self.window, chunk);
+            while self.window.len() > self.window_max() {
+                self.probation.push(self.window.remove(0));
+            }
+        }
+    }
+    fn leave(&mut self, chunk: u64, _evicted: bool) {
+        [&mut self.window, &mut self.probation, &mut self.protected].into_iter().for_each(|list| list.retain(|c| *c != chunk));
+    }
+    fn victim(&mut self, evictable: &dyn Fn(u64) -> bool) -> Option<u64> {
+        let main = first(&self.probation, evictable).or_else(|| first(&self.protected, evictable));
+        let candidate = first(&self.window, evictable);
+        match (candidate, main) {
+            (_, Some(main)) if self.window.len() < self.window_max() => Some(main),
+            (Some(candidate), Some(main)) if self.count(candidate) > self.count(main) => Some(main),
+            (candidate, main) => candidate.or(main),
+        }
+    }
+}
+
 fn model(kind: ReplacementKind, capacity: usize) -> Box<dyn Model> {
     match kind {
         ReplacementKind::Fifo => Box::<NaiveFifo>::default(),
@@ -227,6 +451,9 @@ fn model(kind: ReplacementKind, capacity: usize) -> Box<dyn Model> {
         ReplacementKind::Lfuda => Box::new(NaiveFrequency { aging: true, ..Default::default() }),
         ReplacementKind::S3Fifo => Box::new(NaiveS3Fifo { capacity, ..Default::default() }),
         ReplacementKind::Sieve => Box::<NaiveSieve>::default(),
+        ReplacementKind::Arc => Box::new(NaiveArc { capacity, ..Default::default() }),
+        ReplacementKind::Lirs => Box::new(NaiveLirs { capacity, ..Default::default() }),
+        ReplacementKind::WTinyLfu => Box::new(NaiveWTinyLfu { capacity, ..Default::default() }),
     }
 }
 
@@ -236,6 +463,8 @@ enum Op {
     Touch(u64),
     /// The same, told as an insert even if the chunk is there.
     Insert(u64),
+    /// A chunk is wanted, and may come later or not.
+    Miss(u64),
     /// Unlink or truncate.
     Remove(u64),
     /// A victim is asked for, with chunks that cannot go (a bit each), and perhaps swapped out.
@@ -252,6 +481,7 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         12 => chunk.clone().prop_map(Op::Touch),
         1 => chunk.clone().prop_map(Op::Insert),
+        2 => chunk.clone().prop_map(Op::Miss),
         1 => chunk.prop_map(Op::Remove),
         4 => (pinned, prop::bool::weighted(0.8)).prop_map(|(pinned, evict)| Op::Victim { pinned, evict }),
     ]
@@ -271,15 +501,22 @@ fn run(kind: ReplacementKind, capacity: usize, ops: &[Op]) {
                 policy.on_access(chunk(c));
                 model.touch(c);
             }
+            Op::Miss(c) => {
+                policy.on_miss(chunk(c));
+                if !resident.contains(&c) {
+                    model.miss(c);
+                }
+            }
             Op::Touch(c) | Op::Insert(c) => {
                 resident.insert(c);
                 policy.on_insert(chunk(c));
                 model.touch(c);
             }
             Op::Remove(c) => {
-                resident.remove(&c);
                 policy.on_remove(chunk(c));
-                model.leave(c, false);
+                if resident.remove(&c) {
+                    model.leave(c, false);
+                }
             }
             Op::Victim { pinned, evict } => {
                 let victim = policy.victim(&mut |c| pinned >> c.index & 1 == 0);
@@ -350,7 +587,11 @@ fn a_search_among_pinned_chunks_is_bounded_and_goes_on() {
                     asks += 1;
                     c.index == free
                 });
-                let queues = if kind == ReplacementKind::S3Fifo { 3 } else { 1 };
+                let queues = match kind {
+                    ReplacementKind::S3Fifo | ReplacementKind::WTinyLfu => 3,
+                    ReplacementKind::Arc | ReplacementKind::Lirs => 2,
+                    _ => 1,
+                };
                 assert!(asks <= queues * (ASKS_IN_ORDER_MAX + ASKS_BEYOND_MAX), "{kind:?} asked {asks} times in one call");
                 if found.is_some() {
                     break;

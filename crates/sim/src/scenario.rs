@@ -319,7 +319,6 @@ impl Scenario {
 }
 
 fn config(mode: Mode, seed: u64, rng: &mut Rng) -> NodeConfig {
-    use ReplacementKind::*;
     let chunk_bytes = *rng.pick(&[4096, 4096, 8192, 16384]);
     let segment_bytes = chunk_bytes * *rng.pick(&[1, 2, 4, 4]);
     let segments_max = match mode {
@@ -336,7 +335,7 @@ fn config(mode: Mode, seed: u64, rng: &mut Rng) -> NodeConfig {
         segment_bytes,
         segments_max,
         memory_segments_max,
-        replacement: *rng.pick(&[Fifo, Lru, Lfu, Lfuda, S3Fifo, Sieve]),
+        replacement: *rng.pick(&ReplacementKind::ALL),
         write_back: *rng.pick(&[WriteBack::Async, WriteBack::Async, WriteBack::Sync]),
         write_back_delay_ns: *rng.pick(&[0, 1_000_000, 50_000_000, 500_000_000]),
         home_write_bytes_max: chunk_bytes * *rng.pick(&[1, 2, 8]),

@@ -66,7 +66,12 @@ fn a_wrong_value_names_where_it_stands() {
     for (flags, variables, file, parts) in [
         (&[(Key::Capacity, "12Q")][..], &[][..], None, ["--capacity", "\"12Q\" is no size"]),
         (&[], &[("FOREBAY_MEMORY", "lots")], None, ["FOREBAY_MEMORY", "\"lots\" is no size"]),
-        (&[], &[], Some("\n\nreplacement = \"mru\"\n"), ["config.toml, line 3", "fifo, lru, lfu, lfuda, s3-fifo, sieve"]),
+        (
+            &[],
+            &[],
+            Some("\n\nreplacement = \"mru\"\n"),
+            ["config.toml, line 3", "fifo, lru, lfu, lfuda, s3-fifo, sieve, arc, lirs, w-tinylfu"],
+        ),
         (&[], &[], Some("chunk = 1.5\n"), ["config.toml, line 1", "a number with a fraction"]),
         (&[], &[], Some("chunk = 0x10\n"), ["config.toml, line 1", "not decimal"]),
         (&[], &[], Some("[memory]\nx = 1\n"), ["config.toml, line 1", "a table"]),

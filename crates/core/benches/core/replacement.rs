@@ -6,15 +6,6 @@ use forebay_core::policy::replacement::{self, Replacement};
 
 use crate::harness::{Bench, Random, Run, timed};
 
-const KINDS: [(ReplacementKind, &str); 6] = [
-    (ReplacementKind::Fifo, "FIFO"),
-    (ReplacementKind::Lru, "LRU"),
-    (ReplacementKind::Lfu, "LFU"),
-    (ReplacementKind::Lfuda, "LFUDA"),
-    (ReplacementKind::S3Fifo, "S3-FIFO"),
-    (ReplacementKind::Sieve, "SIEVE"),
-];
-
 fn chunk(number: u64) -> ChunkId {
     // Files of 64 chunks.
     ChunkId { ino: Ino(number >> 6), index: number & 63 }
@@ -68,7 +59,8 @@ fn uses(kind: ReplacementKind, n: u64, uses: u64) -> (Run, f64) {
 pub fn run(bench: &mut Bench) {
     let (sizes, count): (&[u64], u64) = if bench.options.test { (&[100], 1000) } else { (&[1_000, 100_000], 300_000) };
     for &n in sizes {
-        for (kind, name) in KINDS {
+        for (name, kind) in ReplacementKind::NAMED {
+            let name = name.to_uppercase();
             bench.nanoseconds(&format!("replacement decision, {name}"), n, || decisions(kind, n, count));
             bench.nanoseconds(&format!("replacement use, {name}"), n, || uses(kind, n, count).0);
             bench.figure(&format!("replacement hits, {name}"), n, "%", || uses(kind, n, count).1);

@@ -158,6 +158,8 @@ impl IoNode {
         for chunk in self.chunks_of(ino, range) {
             if self.chunks.contains_key(&chunk) {
                 self.policy.on_access(chunk);
+            } else {
+                self.policy.on_miss(chunk);
             }
         }
     }

@@ -3,9 +3,8 @@
 //! Source: first in, first out, as in the thesis, 5.4.3. It costs nothing at a hit, and is as good as any other for data that is read
 //! once. It is wrong where some chunks are used again and again: a hot chunk goes as soon as it has become old.
 
-use super::Replacement;
+use super::Ranking;
 use super::slots::{Queue, Slots};
-use crate::id::ChunkId;
 
 /// First in, first out; see the head of this file.
 pub struct Fifo {
@@ -26,32 +25,36 @@ impl Default for Fifo {
     }
 }
 
-impl Replacement for Fifo {
-    fn on_insert(&mut self, chunk: ChunkId) {
-        if self.slots.find(chunk).is_none() {
-            let at = self.slots.insert(chunk, ());
-            self.queue.push_newest(&mut self.slots, at);
-        }
+impl Ranking for Fifo {
+    fn reserve(&mut self, numbers: u32) {
+        self.slots.reserve(numbers);
     }
 
-    fn on_access(&mut self, _chunk: ChunkId) {}
-
-    fn on_remove(&mut self, chunk: ChunkId) {
-        if let Some(at) = self.slots.find(chunk) {
-            self.queue.unlink(&mut self.slots, at);
-            self.slots.remove(at);
-        }
+    fn contains(&self, at: u32) -> bool {
+        self.slots.is_queued(at)
     }
 
-    fn victim(&mut self, evictable: &mut dyn FnMut(ChunkId) -> bool) -> Option<ChunkId> {
+    fn on_insert(&mut self, at: u32, _hash: u32, _forget: impl FnMut(u32)) {
+        self.slots.set(at, ());
+        self.queue.push_newest(&mut self.slots, at);
+    }
+
+    fn on_access(&mut self, _at: u32, _forget: impl FnMut(u32)) {}
+
+    fn on_remove(&mut self, at: u32, mut forget: impl FnMut(u32)) {
+        self.queue.unlink(&mut self.slots, at);
+        forget(at);
+    }
+
+    fn victim(&mut self, evictable: impl FnMut(u32) -> bool) -> Option<u32> {
         self.queue.first_evictable(&self.slots, evictable)
     }
 
-    fn on_evict(&mut self, chunk: ChunkId) {
-        self.on_remove(chunk);
+    fn on_evict(&mut self, at: u32, forget: impl FnMut(u32)) {
+        self.on_remove(at, forget);
     }
 
     fn len(&self) -> usize {
-        self.slots.len()
+        self.queue.len()
     }
 }

@@ -3,9 +3,8 @@
 //! Source: least frequently used, as in the thesis, 5.4.3. It keeps what is used often through scans. It is wrong when the workload
 //! changes: a chunk that was hot once keeps its count and its place for ever, and newcomers, with a count of one, drive out each other.
 
-use super::Replacement;
+use super::Ranking;
 use super::ranked::Ranked;
-use crate::id::ChunkId;
 
 /// Least frequently used; see the head of this file.
 pub struct Lfu {
@@ -25,25 +24,34 @@ impl Default for Lfu {
     }
 }
 
-impl Replacement for Lfu {
-    fn on_insert(&mut self, chunk: ChunkId) {
-        self.chunks.insert(chunk, |count| count);
+impl Ranking for Lfu {
+    fn reserve(&mut self, numbers: u32) {
+        self.chunks.reserve(numbers);
     }
 
-    fn on_access(&mut self, chunk: ChunkId) {
-        self.chunks.access(chunk, |count| count);
+    fn contains(&self, at: u32) -> bool {
+        self.chunks.contains(at)
     }
 
-    fn on_remove(&mut self, chunk: ChunkId) {
-        self.chunks.remove(chunk);
+    fn on_insert(&mut self, at: u32, _hash: u32, _forget: impl FnMut(u32)) {
+        self.chunks.insert(at, |count| count);
     }
 
-    fn victim(&mut self, evictable: &mut dyn FnMut(ChunkId) -> bool) -> Option<ChunkId> {
+    fn on_access(&mut self, at: u32, _forget: impl FnMut(u32)) {
+        self.chunks.access(at, |count| count);
+    }
+
+    fn on_remove(&mut self, at: u32, mut forget: impl FnMut(u32)) {
+        self.chunks.remove(at);
+        forget(at);
+    }
+
+    fn victim(&mut self, evictable: impl FnMut(u32) -> bool) -> Option<u32> {
         self.chunks.first_evictable(evictable)
     }
 
-    fn on_evict(&mut self, chunk: ChunkId) {
-        self.chunks.remove(chunk);
+    fn on_evict(&mut self, at: u32, forget: impl FnMut(u32)) {
+        self.on_remove(at, forget);
     }
 
     fn len(&self) -> usize {

@@ -5,9 +5,8 @@
 //! What is no longer used is overtaken by newcomers in the end, as their keys begin at the age. It is wrong where the old counts
 //! were right: a hot set that rests for long is forgotten.
 
-use super::Replacement;
+use super::Ranking;
 use super::ranked::Ranked;
-use crate::id::ChunkId;
 
 /// Least frequently used with dynamic aging; see the head of this file.
 pub struct Lfuda {
@@ -29,27 +28,35 @@ impl Default for Lfuda {
     }
 }
 
-impl Replacement for Lfuda {
-    fn on_insert(&mut self, chunk: ChunkId) {
-        self.chunks.insert(chunk, |count| count + self.age);
+impl Ranking for Lfuda {
+    fn reserve(&mut self, numbers: u32) {
+        self.chunks.reserve(numbers);
     }
 
-    fn on_access(&mut self, chunk: ChunkId) {
-        self.chunks.access(chunk, |count| count + self.age);
+    fn contains(&self, at: u32) -> bool {
+        self.chunks.contains(at)
     }
 
-    fn on_remove(&mut self, chunk: ChunkId) {
-        self.chunks.remove(chunk);
+    fn on_insert(&mut self, at: u32, _hash: u32, _forget: impl FnMut(u32)) {
+        self.chunks.insert(at, |count| count + self.age);
     }
 
-    fn victim(&mut self, evictable: &mut dyn FnMut(ChunkId) -> bool) -> Option<ChunkId> {
+    fn on_access(&mut self, at: u32, _forget: impl FnMut(u32)) {
+        self.chunks.access(at, |count| count + self.age);
+    }
+
+    fn on_remove(&mut self, at: u32, mut forget: impl FnMut(u32)) {
+        self.chunks.remove(at);
+        forget(at);
+    }
+
+    fn victim(&mut self, evictable: impl FnMut(u32) -> bool) -> Option<u32> {
         self.chunks.first_evictable(evictable)
     }
 
-    fn on_evict(&mut self, chunk: ChunkId) {
-        if let Some(key) = self.chunks.remove(chunk) {
-            self.age = self.age.max(key);
-        }
+    fn on_evict(&mut self, at: u32, mut forget: impl FnMut(u32)) {
+        self.age = self.age.max(self.chunks.remove(at));
+        forget(at);
     }
 
     fn len(&self) -> usize {

@@ -4,9 +4,8 @@
 //! than the buffer holds were used since the last time. It is wrong for scans: a loop over one chunk more than fits never hits, and one
 //! pass over a large file drives out everything that is used often.
 
-use super::Replacement;
+use super::Ranking;
 use super::slots::{Queue, Slots};
-use crate::id::ChunkId;
 
 /// Least recently used; see the head of this file.
 pub struct Lru {
@@ -27,40 +26,38 @@ impl Default for Lru {
     }
 }
 
-impl Replacement for Lru {
-    fn on_insert(&mut self, chunk: ChunkId) {
-        if self.slots.find(chunk).is_some() {
-            return self.on_access(chunk);
-        }
-        let at = self.slots.insert(chunk, ());
+impl Ranking for Lru {
+    fn reserve(&mut self, numbers: u32) {
+        self.slots.reserve(numbers);
+    }
+
+    fn contains(&self, at: u32) -> bool {
+        self.slots.is_queued(at)
+    }
+
+    fn on_insert(&mut self, at: u32, _hash: u32, _forget: impl FnMut(u32)) {
+        self.slots.set(at, ());
         self.queue.push_newest(&mut self.slots, at);
     }
 
-    fn on_access(&mut self, chunk: ChunkId) {
-        if let Some(at) = self.slots.find(chunk)
-            && at != self.queue.newest()
-        {
-            self.queue.unlink(&mut self.slots, at);
-            self.queue.push_newest(&mut self.slots, at);
-        }
+    fn on_access(&mut self, at: u32, _forget: impl FnMut(u32)) {
+        self.queue.renew(&mut self.slots, at);
     }
 
-    fn on_remove(&mut self, chunk: ChunkId) {
-        if let Some(at) = self.slots.find(chunk) {
-            self.queue.unlink(&mut self.slots, at);
-            self.slots.remove(at);
-        }
+    fn on_remove(&mut self, at: u32, mut forget: impl FnMut(u32)) {
+        self.queue.unlink(&mut self.slots, at);
+        forget(at);
     }
 
-    fn victim(&mut self, evictable: &mut dyn FnMut(ChunkId) -> bool) -> Option<ChunkId> {
+    fn victim(&mut self, evictable: impl FnMut(u32) -> bool) -> Option<u32> {
         self.queue.first_evictable(&self.slots, evictable)
     }
 
-    fn on_evict(&mut self, chunk: ChunkId) {
-        self.on_remove(chunk);
+    fn on_evict(&mut self, at: u32, forget: impl FnMut(u32)) {
+        self.on_remove(at, forget);
     }
 
     fn len(&self) -> usize {
-        self.slots.len()
+        self.queue.len()
     }
 }

@@ -1,26 +1,42 @@
 //! Replacement: which chunk goes when the buffer is full.
 //!
-//! One file per algorithm. B-08 to B-11 are those that the thesis on burst buffers compares (5.4.3); S3-FIFO and SIEVE are what the
-//! field has found since. All keep their order in whole numbers, lists and ordered maps: same calls, same victims.
+//! One file per algorithm. B-08 to B-11 are those that the thesis on burst buffers compares (5.4.3); the others are what the field has
+//! found before and since. All keep their order in whole numbers, lists and ordered maps: same calls, same victims.
+//!
+//! An algorithm is a [`Ranking`]: it knows chunks by small numbers and keeps what it knows in arrays. [`ByChunk`] gives numbers to
+//! chunks and makes a [`Replacement`] of it, which is what the server uses; who has numbers already, as the simulation of a whole
+//! trace does, uses the same [`Ranking`] without the search for them ([`with`]).
 
+mod arc;
+mod by_chunk;
 mod fifo;
 mod lfu;
 mod lfuda;
+mod lirs;
 mod lru;
 mod ranked;
 mod s3_fifo;
 mod sieve;
+mod sketch;
 mod slots;
 mod table;
+#[cfg(test)]
+mod tests;
+mod w_tinylfu;
 
 use alloc::boxed::Box;
 
+pub use arc::Arc;
+pub use by_chunk::ByChunk;
 pub use fifo::Fifo;
 pub use lfu::Lfu;
 pub use lfuda::Lfuda;
+pub use lirs::Lirs;
 pub use lru::Lru;
 pub use s3_fifo::S3Fifo;
 pub use sieve::Sieve;
+pub use table::hash;
+pub use w_tinylfu::WTinyLfu;
 
 use crate::config::ReplacementKind;
 use crate::id::ChunkId;
@@ -34,6 +50,10 @@ pub const ASKS_BEYOND_MAX: u32 = 128;
 ///
 /// A chunk that is inserted twice counts as accessed; a call about a chunk that is not there is ignored.
 pub trait Replacement: Send {
+    /// The chunk is wanted and not there. Room will be made, and it will enter. Nothing is wrong if this is not said or nothing enters;
+    /// a policy that learns from what it let go too early ([`Arc`]) then learns it a victim later.
+    fn on_miss(&mut self, chunk: ChunkId);
+
     /// The chunk has entered the buffer. This is its first access.
     fn on_insert(&mut self, chunk: ChunkId);
 
@@ -48,6 +68,7 @@ pub trait Replacement: Send {
     /// The work is bounded when many chunks cannot go: it asks about at most [`ASKS_IN_ORDER_MAX`] chunks in the policy's order, then
     /// about at most [`ASKS_BEYOND_MAX`] more, going on where the call before stopped. So `None` means that none of *these* can go:
     /// try again when a chunk has become evictable, or at once, as `len() / ASKS_BEYOND_MAX + 2` calls ask about every chunk.
+    /// A policy with several queues does so in each of them that it has to search.
     /// (SIEVE has a hand of its own and asks about at most the sum of the two, wherever its hand stands.)
     fn victim(&mut self, evictable: &mut dyn FnMut(ChunkId) -> bool) -> Option<ChunkId>;
 
@@ -63,137 +84,82 @@ pub trait Replacement: Send {
     }
 }
 
-/// A policy of this kind for a buffer of about `capacity_chunks` chunks. The buffer may hold more, when chunks are only partly filled.
-pub fn new(kind: ReplacementKind, capacity_chunks: u64) -> Box<dyn Replacement> {
-    match kind {
-        ReplacementKind::Fifo => Box::new(Fifo::new()),
-        ReplacementKind::Lru => Box::new(Lru::new()),
-        ReplacementKind::Lfu => Box::new(Lfu::new()),
-        ReplacementKind::Lfuda => Box::new(Lfuda::new()),
-        ReplacementKind::S3Fifo => Box::new(S3Fifo::new(capacity_chunks)),
-        ReplacementKind::Sieve => Box::new(Sieve::new()),
+/// The algorithm of a replacement policy, over chunks that have small numbers.
+///
+/// Methods mean what they mean in [`Replacement`], but the caller sees to it that what enters is not there and that the rest concerns
+/// chunks that are. A policy may remember a chunk that has left (a ghost). Each number that it remembers nothing of any more is given
+/// to `forget`, and may then stand for another chunk.
+pub trait Ranking: Send {
+    /// Makes room for all numbers below `numbers` at once, if they are known.
+    fn reserve(&mut self, numbers: u32);
+
+    /// Whether the chunk is in the buffer.
+    fn contains(&self, at: u32) -> bool;
+
+    /// See [`Replacement::on_miss`].
+    fn on_miss(&mut self, _at: u32) {}
+
+    /// The chunk, whose name has this hash, has entered the buffer.
+    fn on_insert(&mut self, at: u32, hash: u32, forget: impl FnMut(u32));
+
+    /// A chunk in the buffer was read or written.
+    fn on_access(&mut self, at: u32, forget: impl FnMut(u32));
+
+    /// The chunk left the buffer for another reason than being the victim, and is forgotten.
+    fn on_remove(&mut self, at: u32, forget: impl FnMut(u32));
+
+    /// See [`Replacement::victim`].
+    fn victim(&mut self, evictable: impl FnMut(u32) -> bool) -> Option<u32>;
+
+    /// The chunk has been swapped out to make room.
+    fn on_evict(&mut self, at: u32, forget: impl FnMut(u32));
+
+    /// Chunks in the buffer.
+    fn len(&self) -> usize;
+
+    /// Whether no chunk is in the buffer.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::id::Ino;
-    use alloc::collections::BTreeSet;
-    use alloc::string::String;
+/// What [`with`] hands an algorithm to; a closure that is generic.
+pub trait RankingUser {
+    /// What comes out.
+    type Result;
 
-    fn chunk(letter: char) -> ChunkId {
-        ChunkId { ino: Ino(1), index: letter as u64 }
+    /// Uses the algorithm.
+    fn run(self, ranking: impl Ranking + 'static) -> Self::Result;
+}
+
+/// Runs `user` with the algorithm of this kind for a buffer of about `capacity_chunks` chunks, compiled for it alone.
+pub fn with<U: RankingUser>(kind: ReplacementKind, capacity_chunks: u64, user: U) -> U::Result {
+    match kind {
+        ReplacementKind::Fifo => user.run(Fifo::new()),
+        ReplacementKind::Lru => user.run(Lru::new()),
+        ReplacementKind::Lfu => user.run(Lfu::new()),
+        ReplacementKind::Lfuda => user.run(Lfuda::new()),
+        ReplacementKind::S3Fifo => user.run(S3Fifo::new(capacity_chunks)),
+        ReplacementKind::Sieve => user.run(Sieve::new()),
+        ReplacementKind::Arc => user.run(Arc::new(capacity_chunks)),
+        ReplacementKind::Lirs => user.run(Lirs::new(capacity_chunks)),
+        ReplacementKind::WTinyLfu => user.run(WTinyLfu::new(capacity_chunks)),
     }
+}
 
-    /// Hits of a reference string in a buffer of `slots` chunks.
-    fn hits(kind: ReplacementKind, string: &str, slots: usize) -> usize {
-        let mut policy = new(kind, slots as u64);
-        let mut resident = BTreeSet::new();
-        let mut hits = 0;
-        for chunk in string.chars().map(chunk) {
-            if resident.contains(&chunk) {
-                hits += 1;
-                policy.on_access(chunk);
-                continue;
-            }
-            if resident.len() == slots {
-                let victim = policy.victim(&mut |_| true).expect("every chunk is evictable");
-                assert!(resident.remove(&victim), "{victim:?} is not in the buffer");
-                policy.on_evict(victim);
-            }
-            resident.insert(chunk);
-            policy.on_insert(chunk);
-            assert_eq!(policy.len(), resident.len());
+/// A policy of this kind for a buffer of about `capacity_chunks` chunks. The buffer may hold more, when chunks are only partly filled.
+pub fn new(kind: ReplacementKind, capacity_chunks: u64) -> Box<dyn Replacement> {
+    struct Boxed;
+    impl RankingUser for Boxed {
+        type Result = Box<dyn Replacement>;
+        fn run(self, ranking: impl Ranking + 'static) -> Box<dyn Replacement> {
+            Box::new(ByChunk::new(ranking))
         }
-        hits
     }
+    with(kind, capacity_chunks, Boxed)
+}
 
-    const CLASSIC: [ReplacementKind; 4] = [ReplacementKind::Fifo, ReplacementKind::Lru, ReplacementKind::Lfu, ReplacementKind::Lfuda];
-
-    fn classic_hits(string: &str, slots: usize) -> [usize; 4] {
-        CLASSIC.map(|kind| hits(kind, string, slots))
-    }
-
-    /// The reference strings of B-08 to B-11, with the hits worked out by hand for FIFO, LRU, LFU and LFUDA.
-    #[test]
-    fn reference_strings() {
-        assert_eq!(classic_hits("ABCABDABCD", 3), [2, 4, 4, 4]);
-        let loop_of_four = "ABCD".repeat(5);
-        assert_eq!(classic_hits(&loop_of_four, 3), [0, 0, 0, 0]);
-        let pollution = alloc::format!("{}{}", "A".repeat(6), "BCDE".repeat(6));
-        assert_eq!(classic_hits(&pollution, 4), [25, 25, 5, 10]);
-    }
-
-    /// The victims of a workload with 6 slots: a hot set that changes slowly, scans, a loop. A change of a policy's way has to be seen
-    /// and meant.
-    #[test]
-    fn trajectories() {
-        let string = "ABABABC DEFGHI ACAB JKLMNOP DBDD QRSTUVWX DJDAB EFGHEFGHIJ ACBD";
-        let victims = |kind| {
-            let mut policy = new(kind, 6);
-            let mut resident = BTreeSet::new();
-            let mut victims = String::new();
-            for letter in string.chars().filter(|letter| *letter != ' ') {
-                if !resident.contains(&letter) && resident.len() == 6 {
-                    let victim = evict(&mut *policy);
-                    resident.remove(&victim);
-                    victims.push(victim);
-                }
-                if resident.insert(letter) { policy.on_insert(chunk(letter)) } else { policy.on_access(chunk(letter)) }
-            }
-            victims
-        };
-        assert_eq!(victims(ReplacementKind::Fifo), "ABCDEFGHIACBJKLMNOPDBQRSTUVWXDJABEFGH");
-        assert_eq!(victims(ReplacementKind::Lru), "ABCDEFGHICABJKLMNOPBDQRSTUVWXJDABEFGH");
-        assert_eq!(victims(ReplacementKind::Lfu), "CDEFGHICJKLMNOPQRSTUVWXJEFGHEFGH");
-        assert_eq!(victims(ReplacementKind::Lfuda), "CDEFGHICJKLMNOPQRSADTUVWXJADEFGH");
-        assert_eq!(victims(ReplacementKind::S3Fifo), "CDEFGHIJKLMNOPQRSTUVWXJEFGHCEFIG");
-        assert_eq!(victims(ReplacementKind::Sieve), "CDEFGHICJKLMNOPQRSTUVWXJEFGHEFGH");
-    }
-
-    fn insert_all(policy: &mut dyn Replacement, letters: &str) {
-        letters.chars().for_each(|letter| policy.on_insert(chunk(letter)));
-    }
-
-    fn evict(policy: &mut dyn Replacement) -> char {
-        let victim = policy.victim(&mut |_| true).expect("every chunk is evictable");
-        policy.on_evict(victim);
-        char::from(victim.index as u8)
-    }
-
-    /// Worked by hand: the small queue lets go what was used once more, keeps what was used twice more, and a ghost comes back to stay.
-    #[test]
-    fn s3_fifo_by_hand() {
-        let mut policy = S3Fifo::new(10);
-        insert_all(&mut policy, "ABCDEFGHIJ");
-        assert_eq!(evict(&mut policy), 'A', "the oldest, never used again; its ghost stays");
-        insert_all(&mut policy, "A");
-        [chunk('B'), chunk('C'), chunk('C')].into_iter().for_each(|c| policy.on_access(c));
-        assert_eq!(evict(&mut policy), 'B', "one more use is too little");
-        assert_eq!(evict(&mut policy), 'D', "C was used twice and moves to the main queue, where A is");
-        for gone in "EFGHIJ".chars() {
-            assert_eq!(evict(&mut policy), gone);
-        }
-        policy.on_access(chunk('A'));
-        assert_eq!(evict(&mut policy), 'C', "A goes round once more");
-        assert_eq!(evict(&mut policy), 'A');
-        assert!(policy.is_empty() && policy.victim(&mut |_| true).is_none());
-    }
-
-    /// Worked by hand: the hand takes marks off, stays where it took a chunk, and begins again at the oldest.
-    #[test]
-    fn sieve_by_hand() {
-        let mut policy = Sieve::new();
-        insert_all(&mut policy, "ABCD");
-        [chunk('A'), chunk('C')].into_iter().for_each(|c| policy.on_access(c));
-        assert_eq!(evict(&mut policy), 'B', "A loses its mark");
-        insert_all(&mut policy, "E");
-        assert_eq!(evict(&mut policy), 'D', "C loses its mark");
-        policy.on_access(chunk('E'));
-        insert_all(&mut policy, "F");
-        assert_eq!(evict(&mut policy), 'F', "E loses its mark");
-        assert_eq!(evict(&mut policy), 'A', "the hand is past the newest and begins again");
-        assert_eq!([evict(&mut policy), evict(&mut policy)], ['C', 'E']);
-    }
+/// A capacity as a number of things in memory.
+fn in_memory(capacity_chunks: u64) -> usize {
+    usize::try_from(capacity_chunks).unwrap_or(usize::MAX / 4)
 }

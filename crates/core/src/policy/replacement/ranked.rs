@@ -7,7 +7,6 @@ use alloc::collections::BTreeMap;
 
 use super::slots::{NIL, Queue, Slots};
 use super::{ASKS_BEYOND_MAX, ASKS_IN_ORDER_MAX};
-use crate::id::ChunkId;
 
 /// The chunks of one policy with their key and the number of their accesses.
 pub(super) struct Ranked {
@@ -15,9 +14,10 @@ pub(super) struct Ranked {
     queues: BTreeMap<u64, Queue>,
     /// Where the search for an evictable chunk goes on beyond the first ones.
     hand: u32,
+    len: usize,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Use {
     key: u64,
     count: u64,
@@ -25,48 +25,50 @@ struct Use {
 
 impl Ranked {
     pub(super) fn new() -> Self {
-        Ranked { slots: Slots::new(), queues: BTreeMap::new(), hand: NIL }
+        Ranked { slots: Slots::new(), queues: BTreeMap::new(), hand: NIL, len: 0 }
+    }
+
+    pub(super) fn reserve(&mut self, numbers: u32) {
+        self.slots.reserve(numbers);
+    }
+
+    pub(super) fn contains(&self, at: u32) -> bool {
+        self.slots.is_queued(at)
     }
 
     pub(super) fn len(&self) -> usize {
-        self.slots.len()
+        self.len
     }
 
-    /// Notes the first access of a chunk, or one more; `key` gives the key from the number of accesses.
-    pub(super) fn insert(&mut self, chunk: ChunkId, key: impl FnOnce(u64) -> u64) {
-        if self.slots.find(chunk).is_some() {
-            return self.access(chunk, key);
-        }
-        let at = self.slots.insert(chunk, Use { key: 0, count: 0 });
+    /// Notes the first access of a chunk that is not there; `key` gives the key from the number of accesses.
+    pub(super) fn insert(&mut self, at: u32, key: impl FnOnce(u64) -> u64) {
+        self.slots.set(at, Use::default());
+        self.enter_queue(at, key);
+        self.len += 1;
+    }
+
+    /// Notes one more access of a chunk that is there.
+    pub(super) fn access(&mut self, at: u32, key: impl FnOnce(u64) -> u64) {
+        self.leave_queue(at);
         self.enter_queue(at, key);
     }
 
-    /// Notes one more access of a chunk, if it is there.
-    pub(super) fn access(&mut self, chunk: ChunkId, key: impl FnOnce(u64) -> u64) {
-        if let Some(at) = self.slots.find(chunk) {
-            self.leave_queue(at);
-            self.enter_queue(at, key);
-        }
-    }
-
     /// Removes a chunk and returns its key.
-    pub(super) fn remove(&mut self, chunk: ChunkId) -> Option<u64> {
-        let at = self.slots.find(chunk)?;
-        let key = self.slots.state(at).key;
+    pub(super) fn remove(&mut self, at: u32) -> u64 {
         self.leave_queue(at);
-        self.slots.remove(at);
-        Some(key)
+        self.len -= 1;
+        self.slots.state(at).key
     }
 
-    /// The first evictable chunk, within the bounds of [`super::Replacement::victim`].
-    pub(super) fn first_evictable(&mut self, evictable: &mut dyn FnMut(ChunkId) -> bool) -> Option<ChunkId> {
+    /// The first evictable chunk, within the bounds of [`super::Ranking::victim`].
+    pub(super) fn first_evictable(&mut self, mut evictable: impl FnMut(u32) -> bool) -> Option<u32> {
         let mut at = self.queues.first_key_value().map_or(NIL, |(_, queue)| queue.oldest());
         for _ in 0..ASKS_IN_ORDER_MAX {
             if at == NIL {
                 return None;
             }
-            if evictable(self.slots.chunk(at)) {
-                return Some(self.slots.chunk(at));
+            if evictable(at) {
+                return Some(at);
             }
             at = self.behind(at);
         }
@@ -77,8 +79,8 @@ impl Ranked {
             if self.hand == NIL {
                 return None;
             }
-            if evictable(self.slots.chunk(self.hand)) {
-                return Some(self.slots.chunk(self.hand));
+            if evictable(self.hand) {
+                return Some(self.hand);
             }
             self.hand = self.behind(self.hand);
         }

@@ -1,18 +1,18 @@
 //! S3-FIFO: three FIFO queues. A newcomer enters the small queue, a tenth of the buffer. At its end, a chunk that was used again at
 //! least twice moves to the main queue, any other goes, and its name enters the ghost queue. A chunk that comes back while its ghost is
 //! there enters the main queue at once. At the end of the main queue, a chunk that was used since goes round once more, with one use
-//! less; any other goes, without a ghost. Uses are counted to three.
+//! less; any other goes, without a ghost. Uses are counted to three. While the buffer fills for the first time, the main queue takes
+//! what the small one has no room for, as the authors' own program does.
 //!
 //! Source: S3-FIFO (Yang and others, SOSP 2023, section 4, algorithm 1). One-time data passes through the small queue and leaves the
 //! rest alone. It is wrong where most chunks are used a second time only after they left the small queue: each then costs two
-//! misses before it is kept.
+//! misses before it is kept; and what filled the main queue at first stays there until something better comes.
 //!
 //! Where the paper measures queues against the size of a full cache, this measures them against the chunks that are there when a
 //! victim is asked for: the same number when chunks are full, and the right one when they are not.
 
-use super::Replacement;
 use super::slots::{Queue, Slots};
-use crate::id::ChunkId;
+use super::{Ranking, in_memory};
 
 /// Uses are counted up to this.
 const USES_MAX: u8 = 3;
@@ -26,14 +26,26 @@ pub struct S3Fifo {
     slots: Slots<State>,
     small: Queue,
     main: Queue,
-    ghosts: Slots<()>,
-    ghost_queue: Queue,
+    ghosts: Queue,
     capacity_chunks: usize,
+    /// Something had to go; before that, the main queue takes what the small one has no room for.
+    has_evicted: bool,
 }
 
+#[derive(Clone, Copy, Default)]
 struct State {
-    in_main: bool,
+    place: Place,
     uses: u8,
+}
+
+/// The queue that a chunk stands in.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum Place {
+    #[default]
+    Nowhere,
+    Small,
+    Main,
+    Ghosts,
 }
 
 impl S3Fifo {
@@ -43,9 +55,9 @@ impl S3Fifo {
             slots: Slots::new(),
             small: Queue::new(),
             main: Queue::new(),
-            ghosts: Slots::new(),
-            ghost_queue: Queue::new(),
-            capacity_chunks: usize::try_from(capacity_chunks).unwrap_or(usize::MAX),
+            ghosts: Queue::new(),
+            capacity_chunks: in_memory(capacity_chunks),
+            has_evicted: false,
         }
     }
 
@@ -54,28 +66,13 @@ impl S3Fifo {
         (chunks / SMALL_PARTS).max(1)
     }
 
-    fn remove(&mut self, at: u32) {
-        let queue = if self.slots.state(at).in_main { &mut self.main } else { &mut self.small };
+    fn leave(&mut self, at: u32) {
+        let queue = if self.slots.state(at).place == Place::Main { &mut self.main } else { &mut self.small };
         queue.unlink(&mut self.slots, at);
-        self.slots.remove(at);
+        self.slots.set(at, State::default());
     }
 
-    fn remember(&mut self, chunk: ChunkId) {
-        let full = self.capacity_chunks.max(self.slots.len());
-        let ghosts_max = full - Self::small_share(full).min(full);
-        let ghost = self.ghosts.insert(chunk, ());
-        self.ghost_queue.push_newest(&mut self.ghosts, ghost);
-        while self.ghosts.len() > ghosts_max {
-            self.forget(self.ghost_queue.oldest());
-        }
-    }
-
-    fn forget(&mut self, ghost: u32) {
-        self.ghost_queue.unlink(&mut self.ghosts, ghost);
-        self.ghosts.remove(ghost);
-    }
-
-    fn small_victim(&mut self, main_max: usize, evictable: &mut dyn FnMut(ChunkId) -> bool) -> Option<ChunkId> {
+    fn small_victim(&mut self, main_max: usize, evictable: &mut impl FnMut(u32) -> bool) -> Option<u32> {
         let mut search = self.small.search();
         while self.main.len() <= main_max
             && let Some(at) = search.next(&mut self.small, &self.slots)
@@ -83,82 +80,94 @@ impl S3Fifo {
             if self.slots.state(at).uses >= USES_TO_STAY {
                 self.small.unlink(&mut self.slots, at);
                 self.main.push_newest(&mut self.slots, at);
-                *self.slots.state_mut(at) = State { in_main: true, uses: 0 };
+                *self.slots.state_mut(at) = State { place: Place::Main, uses: 0 };
                 search.refund();
-            } else if evictable(self.slots.chunk(at)) {
-                return Some(self.slots.chunk(at));
+            } else if evictable(at) {
+                return Some(at);
             }
         }
         None
     }
 
-    fn main_victim(&mut self, evictable: &mut dyn FnMut(ChunkId) -> bool) -> Option<ChunkId> {
+    fn main_victim(&mut self, evictable: &mut impl FnMut(u32) -> bool) -> Option<u32> {
         let mut search = self.main.search();
         while let Some(at) = search.next(&mut self.main, &self.slots) {
             if self.slots.state(at).uses > 0 && at != self.main.newest() {
-                self.main.unlink(&mut self.slots, at);
-                self.main.push_newest(&mut self.slots, at);
+                self.main.renew(&mut self.slots, at);
                 self.slots.state_mut(at).uses -= 1;
                 search.refund();
-            } else if evictable(self.slots.chunk(at)) {
-                return Some(self.slots.chunk(at));
+            } else if evictable(at) {
+                return Some(at);
             }
         }
         None
     }
 }
 
-impl Replacement for S3Fifo {
-    fn on_insert(&mut self, chunk: ChunkId) {
-        if self.slots.find(chunk).is_some() {
-            return self.on_access(chunk);
+impl Ranking for S3Fifo {
+    fn reserve(&mut self, numbers: u32) {
+        self.slots.reserve(numbers);
+    }
+
+    fn contains(&self, at: u32) -> bool {
+        matches!(self.slots.state(at).place, Place::Small | Place::Main)
+    }
+
+    fn on_insert(&mut self, at: u32, _hash: u32, mut forget: impl FnMut(u32)) {
+        if self.slots.state(at).place == Place::Ghosts {
+            self.ghosts.unlink(&mut self.slots, at);
+            self.slots.set(at, State { place: Place::Main, uses: 0 });
+            self.main.push_newest(&mut self.slots, at);
+        } else {
+            let is_filling = !self.has_evicted && self.small.len() >= Self::small_share(self.capacity_chunks);
+            let (place, queue) = if is_filling { (Place::Main, &mut self.main) } else { (Place::Small, &mut self.small) };
+            self.slots.set(at, State { place, uses: 0 });
+            queue.push_newest(&mut self.slots, at);
         }
-        let ghost = self.ghosts.find(chunk);
-        let at = self.slots.insert(chunk, State { in_main: ghost.is_some(), uses: 0 });
-        match ghost {
-            Some(ghost) => {
-                self.forget(ghost);
-                self.main.push_newest(&mut self.slots, at);
-            }
-            None => self.small.push_newest(&mut self.slots, at),
+        let full = self.capacity_chunks.max(self.len());
+        while self.ghosts.len() > full - Self::small_share(full).min(full) {
+            let ghost = self.ghosts.oldest();
+            self.ghosts.unlink(&mut self.slots, ghost);
+            self.slots.set(ghost, State::default());
+            forget(ghost);
         }
     }
 
-    fn on_access(&mut self, chunk: ChunkId) {
-        if let Some(at) = self.slots.find(chunk) {
-            let state = self.slots.state_mut(at);
-            state.uses = (state.uses + 1).min(USES_MAX);
-        }
+    fn on_access(&mut self, at: u32, _forget: impl FnMut(u32)) {
+        let state = self.slots.state_mut(at);
+        state.uses = (state.uses + 1).min(USES_MAX);
     }
 
-    fn on_remove(&mut self, chunk: ChunkId) {
-        if let Some(at) = self.slots.find(chunk) {
-            self.remove(at);
-        }
+    fn on_remove(&mut self, at: u32, mut forget: impl FnMut(u32)) {
+        self.leave(at);
+        forget(at);
     }
 
     /// Each queue is searched within the bounds; moving a chunk that was used is free, as an access has paid for it.
-    fn victim(&mut self, evictable: &mut dyn FnMut(ChunkId) -> bool) -> Option<ChunkId> {
-        let small_share = Self::small_share(self.slots.len());
-        let main_max = self.slots.len().saturating_sub(small_share);
+    fn victim(&mut self, mut evictable: impl FnMut(u32) -> bool) -> Option<u32> {
+        let small_share = Self::small_share(self.len());
+        let main_max = self.len().saturating_sub(small_share);
         if self.small.len() >= small_share
-            && let Some(chunk) = self.small_victim(main_max, evictable)
+            && let Some(at) = self.small_victim(main_max, &mut evictable)
         {
-            return Some(chunk);
+            return Some(at);
         }
-        self.main_victim(evictable).or_else(|| self.small_victim(usize::MAX, evictable))
+        self.main_victim(&mut evictable).or_else(|| self.small_victim(usize::MAX, &mut evictable))
     }
 
-    fn on_evict(&mut self, chunk: ChunkId) {
-        if let Some(at) = self.slots.find(chunk) {
-            if !self.slots.state(at).in_main {
-                self.remember(chunk);
-            }
-            self.remove(at);
+    fn on_evict(&mut self, at: u32, mut forget: impl FnMut(u32)) {
+        self.has_evicted = true;
+        let was_small = self.slots.state(at).place == Place::Small;
+        self.leave(at);
+        if was_small {
+            self.slots.set(at, State { place: Place::Ghosts, uses: 0 });
+            self.ghosts.push_newest(&mut self.slots, at);
+        } else {
+            forget(at);
         }
     }
 
     fn len(&self) -> usize {
-        self.slots.len()
+        self.small.len() + self.main.len()
     }
 }

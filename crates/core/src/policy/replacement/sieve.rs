@@ -7,8 +7,7 @@
 //! (a working set that shifts slowly), since an old chunk that is marked once stays for a whole round of the hand.
 
 use super::slots::{NIL, Queue, Slots};
-use super::{ASKS_BEYOND_MAX, ASKS_IN_ORDER_MAX, Replacement};
-use crate::id::ChunkId;
+use super::{ASKS_BEYOND_MAX, ASKS_IN_ORDER_MAX, Ranking};
 
 /// A FIFO queue with a hand; see the head of this file.
 pub struct Sieve {
@@ -32,34 +31,35 @@ impl Default for Sieve {
     }
 }
 
-impl Replacement for Sieve {
-    fn on_insert(&mut self, chunk: ChunkId) {
-        if self.slots.find(chunk).is_some() {
-            return self.on_access(chunk);
-        }
-        let at = self.slots.insert(chunk, false);
+impl Ranking for Sieve {
+    fn reserve(&mut self, numbers: u32) {
+        self.slots.reserve(numbers);
+    }
+
+    fn contains(&self, at: u32) -> bool {
+        self.slots.is_queued(at)
+    }
+
+    fn on_insert(&mut self, at: u32, _hash: u32, _forget: impl FnMut(u32)) {
+        self.slots.set(at, false);
         self.queue.push_newest(&mut self.slots, at);
     }
 
-    fn on_access(&mut self, chunk: ChunkId) {
-        if let Some(at) = self.slots.find(chunk) {
-            *self.slots.state_mut(at) = true;
-        }
+    fn on_access(&mut self, at: u32, _forget: impl FnMut(u32)) {
+        *self.slots.state_mut(at) = true;
     }
 
-    fn on_remove(&mut self, chunk: ChunkId) {
-        if let Some(at) = self.slots.find(chunk) {
-            if self.hand == at {
-                self.hand = Queue::newer(&self.slots, at);
-            }
-            self.queue.unlink(&mut self.slots, at);
-            self.slots.remove(at);
+    fn on_remove(&mut self, at: u32, mut forget: impl FnMut(u32)) {
+        if self.hand == at {
+            self.hand = Queue::newer(&self.slots, at);
         }
+        self.queue.unlink(&mut self.slots, at);
+        forget(at);
     }
 
     /// Taking marks off is not bounded by itself: each one was set by an access, so that over time the walk is as long as there were
     /// accesses. An unmarked chunk that cannot go is passed, and has its next turn when the hand comes round.
-    fn victim(&mut self, evictable: &mut dyn FnMut(ChunkId) -> bool) -> Option<ChunkId> {
+    fn victim(&mut self, mut evictable: impl FnMut(u32) -> bool) -> Option<u32> {
         let mut asks_left = ((ASKS_IN_ORDER_MAX + ASKS_BEYOND_MAX) as usize).min(self.queue.len());
         while asks_left > 0 {
             if self.hand == NIL {
@@ -67,8 +67,8 @@ impl Replacement for Sieve {
             }
             let at = self.hand;
             if !core::mem::take(self.slots.state_mut(at)) {
-                if evictable(self.slots.chunk(at)) {
-                    return Some(self.slots.chunk(at));
+                if evictable(at) {
+                    return Some(at);
                 }
                 asks_left -= 1;
             }
@@ -77,11 +77,11 @@ impl Replacement for Sieve {
         None
     }
 
-    fn on_evict(&mut self, chunk: ChunkId) {
-        self.on_remove(chunk);
+    fn on_evict(&mut self, at: u32, forget: impl FnMut(u32)) {
+        self.on_remove(at, forget);
     }
 
     fn len(&self) -> usize {
-        self.slots.len()
+        self.queue.len()
     }
 }

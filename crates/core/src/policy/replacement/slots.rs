@@ -1,78 +1,59 @@
-//! Chunks in queues: doubly linked lists whose links are indices into one slab, so that a chunk moves in O(1) and no node is
-//! allocated alone.
+//! Chunks in queues: doubly linked lists whose links are numbers of chunks, in one array, so that a chunk moves in O(1), no node is
+//! allocated alone, and what a decision looks at stands in one place of memory.
 
 use alloc::vec::Vec;
 
-use super::table::{Table, hash};
 use super::{ASKS_BEYOND_MAX, ASKS_IN_ORDER_MAX};
-use crate::id::ChunkId;
 
-/// No slot.
+/// No chunk.
 pub(super) const NIL: u32 = u32::MAX;
+/// In the place of the older neighbour: the chunk is in no queue.
+const APART: u32 = u32::MAX - 1;
 
-/// The chunks of one policy, each with a `state` of the policy's and a place in at most one [`Queue`].
+/// For each number, a `state` of the policy's and a place in at most one [`Queue`].
 pub(super) struct Slots<S> {
-    index: Table,
     slots: Vec<Slot<S>>,
-    /// The first of the free slots, which are linked by `newer`.
-    free: u32,
 }
 
+#[derive(Clone, Copy)]
 struct Slot<S> {
-    chunk: ChunkId,
     older: u32,
     newer: u32,
     state: S,
 }
 
-impl<S> Slots<S> {
+impl<S: Copy + Default> Slots<S> {
     pub(super) fn new() -> Self {
-        Slots { index: Table::new(), slots: Vec::new(), free: NIL }
+        Slots { slots: Vec::new() }
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.index.len()
+    /// Makes room for all numbers below `numbers`.
+    pub(super) fn reserve(&mut self, numbers: u32) {
+        if self.slots.len() < numbers as usize {
+            self.slots.resize(numbers as usize, Slot { older: APART, newer: NIL, state: S::default() });
+        }
     }
 
-    pub(super) fn find(&self, chunk: ChunkId) -> Option<u32> {
-        self.index.find(hash(chunk), |at| self.slots[at as usize].chunk == chunk)
+    /// Sets the state of a number, which may be new.
+    pub(super) fn set(&mut self, at: u32, state: S) {
+        if at as usize >= self.slots.len() {
+            self.reserve(at + 1);
+        }
+        self.slots[at as usize].state = state;
     }
 
-    pub(super) fn chunk(&self, at: u32) -> ChunkId {
-        self.slots[at as usize].chunk
-    }
-
-    pub(super) fn state(&self, at: u32) -> &S {
-        &self.slots[at as usize].state
+    /// The state of a number that was set once; else the default.
+    pub(super) fn state(&self, at: u32) -> S {
+        self.slots.get(at as usize).map_or(S::default(), |slot| slot.state)
     }
 
     pub(super) fn state_mut(&mut self, at: u32) -> &mut S {
         &mut self.slots[at as usize].state
     }
 
-    /// A slot for a chunk that has none yet; it is in no queue.
-    pub(super) fn insert(&mut self, chunk: ChunkId, state: S) -> u32 {
-        let slot = Slot { chunk, older: NIL, newer: NIL, state };
-        let at = match self.free {
-            NIL => {
-                self.slots.push(slot);
-                (self.slots.len() - 1) as u32
-            }
-            at => {
-                self.free = self.slots[at as usize].newer;
-                self.slots[at as usize] = slot;
-                at
-            }
-        };
-        self.index.insert(hash(chunk), at);
-        at
-    }
-
-    /// Frees the slot of a chunk, which must be in no queue any more.
-    pub(super) fn remove(&mut self, at: u32) {
-        self.index.remove(hash(self.slots[at as usize].chunk), at);
-        self.slots[at as usize].newer = self.free;
-        self.free = at;
+    /// Whether it stands in a queue.
+    pub(super) fn is_queued(&self, at: u32) -> bool {
+        self.slots.get(at as usize).is_some_and(|slot| slot.older != APART)
     }
 }
 
@@ -111,7 +92,9 @@ impl Queue {
         slots.slots[at as usize].newer
     }
 
+    /// Adds a slot that was set and is in no queue.
     pub(super) fn push_newest<S>(&mut self, slots: &mut Slots<S>, at: u32) {
+        debug_assert!(slots.slots[at as usize].older == APART, "{at} is in a queue already");
         slots.slots[at as usize].older = self.newest;
         slots.slots[at as usize].newer = NIL;
         match self.newest {
@@ -122,8 +105,10 @@ impl Queue {
         self.len += 1;
     }
 
+    /// Takes a slot of this queue out.
     pub(super) fn unlink<S>(&mut self, slots: &mut Slots<S>, at: u32) {
         let Slot { older, newer, .. } = slots.slots[at as usize];
+        debug_assert!(older != APART, "{at} is in no queue");
         match older {
             NIL => self.oldest = newer,
             older => slots.slots[older as usize].newer = newer,
@@ -135,15 +120,24 @@ impl Queue {
         if self.hand == at {
             self.hand = newer;
         }
+        slots.slots[at as usize].older = APART;
         self.len -= 1;
     }
 
-    /// The oldest evictable chunk, within the bounds of [`super::Replacement::victim`].
-    pub(super) fn first_evictable<S>(&mut self, slots: &Slots<S>, evictable: &mut dyn FnMut(ChunkId) -> bool) -> Option<ChunkId> {
+    /// Makes a slot of this queue its newest.
+    pub(super) fn renew<S>(&mut self, slots: &mut Slots<S>, at: u32) {
+        if at != self.newest {
+            self.unlink(slots, at);
+            self.push_newest(slots, at);
+        }
+    }
+
+    /// The oldest evictable chunk, within the bounds of [`super::Ranking::victim`].
+    pub(super) fn first_evictable<S>(&mut self, slots: &Slots<S>, mut evictable: impl FnMut(u32) -> bool) -> Option<u32> {
         let mut search = self.search();
         while let Some(at) = search.next(self, slots) {
-            if evictable(slots.chunk(at)) {
-                return Some(slots.chunk(at));
+            if evictable(at) {
+                return Some(at);
             }
         }
         None

@@ -20,8 +20,8 @@ pub(super) struct Table {
     len: usize,
 }
 
-/// The hash of a chunk.
-pub(super) fn hash(chunk: ChunkId) -> u32 {
+/// The hash of the name of a chunk: the same everywhere and always.
+pub fn hash(chunk: ChunkId) -> u32 {
     // The finalizer of SplitMix64 over both numbers: neighbouring chunks and files fall far apart.
     let mut z = chunk.ino.0.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(chunk.index);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -32,10 +32,6 @@ pub(super) fn hash(chunk: ChunkId) -> u32 {
 impl Table {
     pub(super) fn new() -> Self {
         Table { places: Vec::new(), len: 0 }
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.len
     }
 
     /// The slot of this hash that `is_it` says yes to.
@@ -131,7 +127,7 @@ mod tests {
                     table.insert(hash, slot);
                 }
             }
-            assert_eq!(table.len(), map.len());
+            assert_eq!(table.len, map.len());
             for other in 0..200 {
                 let hash = (other % 7) * 0x2000_0000 + 0x1FFF_FFFF;
                 let found = table.find(hash, |slot| slot == other);

@@ -15,6 +15,7 @@ pub mod record;
 pub mod sort;
 pub mod source;
 mod text;
+pub mod statistics;
 
 pub use error::{Error, Place};
 pub use format::Format;

@@ -1,7 +1,10 @@
 //! The simulated host: the machines of `forebay-core` in virtual time, with faults, an oracle, and one checker a promise.
 //!
+//! [`buffer`] is the other simulator: a model of the buffer that says what a trace would gain from which size and policy.
+//!
 //! See `docs/SIMULATION.md`.
 
+pub mod buffer;
 pub mod bytes;
 pub mod canary;
 pub mod checker;

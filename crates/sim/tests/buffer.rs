@@ -2,7 +2,8 @@
 
 use forebay_core::config::{ReplacementKind, WriteBack};
 use forebay_sim::buffer::{
-    BufferConfig, Counting, Formula, Granularity, Infeasible, Outcome, Policy, Rates, Sweep, SweepError, Times, Workload, WorkloadBuilder, simulate,
+    BufferConfig, Counting, Formula, Granularity, Infeasible, Outcome, Policy, Rates, Sweep, SweepError, Times, Workload, WorkloadBuilder,
+    simulate,
 };
 use forebay_sim::rng::Rng;
 use forebay_trace::statistics::chunks::{Continuation, Touches};
@@ -184,7 +185,11 @@ fn simulation_and_reuse_distances_agree() {
         for chunks in 1..50 {
             let counters = run(&trace, config(chunks)).counters;
             assert!((counters.miss_ratio() - all.miss_ratios(&[chunks])[0]).abs() < 1e-9, "seed {seed}, {chunks} chunks");
-            assert_eq!(counters.write_back_chunks + counters.dirty_chunks_left, reuse.written_home(&[chunks])[0], "seed {seed}, {chunks} chunks");
+            assert_eq!(
+                counters.write_back_chunks + counters.dirty_chunks_left,
+                reuse.written_home(&[chunks])[0],
+                "seed {seed}, {chunks} chunks"
+            );
         }
     }
 }
@@ -214,7 +219,8 @@ fn dirty_files_go_home() {
     let mut records = vec![access(Op::Write, 0, 0, 3)];
     records.extend((0..4).map(|chunk| access(Op::Read, 1, 1, chunk)));
     let trace = workload(&records);
-    let back = |dirty_only| run(&trace, BufferConfig { granularity: Granularity::File { dirty_only }, ..config(5) }).counters.write_back_chunks;
+    let back =
+        |dirty_only| run(&trace, BufferConfig { granularity: Granularity::File { dirty_only }, ..config(5) }).counters.write_back_chunks;
     assert_eq!((back(false), back(true)), (4, 1));
 }
 
@@ -266,7 +272,8 @@ fn sweep_configs() -> Vec<BufferConfig> {
 fn a_sweep_is_the_same_with_any_threads_and_when_it_goes_on() {
     let (trace, rates) = (workload(&random_records(8, 1200)), rates(1.0, 10.0));
     let configs = sweep_configs();
-    let line = |config: &BufferConfig, outcome: Result<Outcome, Infeasible>| format!("{} {:?}", config.key(), five(&outcome.expect("feasible")));
+    let line =
+        |config: &BufferConfig, outcome: Result<Outcome, Infeasible>| format!("{} {:?}", config.key(), five(&outcome.expect("feasible")));
     let sweep = |configs: &'static [BufferConfig], threads| Sweep { workload: &trace, rates: &rates, configs, threads };
     let all: &'static [BufferConfig] = configs.leak();
     let alone = sweep(all, 1).run(None, line, |_| ()).unwrap();

@@ -111,7 +111,11 @@ impl<R: Ranking> Model<'_, R> {
         let is_hit = self.ranking.contains(file);
         let was_seen = self.seen[file as usize];
         let bytes = u64::from(reference.bytes);
-        if is_hit { self.ranking.on_access(file, |_| ()) } else { self.enter(file) }
+        if is_hit {
+            self.ranking.on_access(file, |_| ())
+        } else {
+            self.enter(file)
+        }
         let counters = &mut self.counters;
         let loaded = self.workload.file_chunks[file as usize];
         if reference.is_write() {

@@ -140,7 +140,9 @@ pub enum Infeasible {
         chunk_bytes: u32,
     },
     /// A file does not fit into the buffer as a whole.
-    #[error("infeasible: the file \"{path}\" of {file_bytes} bytes does not fit into the buffer of {capacity_bytes}; swap by chunks, or take a larger one")]
+    #[error(
+        "infeasible: the file \"{path}\" of {file_bytes} bytes does not fit into the buffer of {capacity_bytes}; swap by chunks, or take a larger one"
+    )]
     FileTooLarge {
         /// The largest file.
         path: String,

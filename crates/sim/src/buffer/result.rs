@@ -132,13 +132,8 @@ impl Outcome {
                 + buffer_read_again_s,
             buffer_read_again_s,
         };
-        let bytes = [
-            chunks(counters.first_read_chunks),
-            hits,
-            chunks(counters.read_again_chunks),
-            writes,
-            chunks(counters.write_back_chunks),
-        ];
+        let bytes =
+            [chunks(counters.first_read_chunks), hits, chunks(counters.read_again_chunks), writes, chunks(counters.write_back_chunks)];
         let asked = [chunks(counters.first_read_references), chunks(counters.read_again_references)];
         Outcome { config: *config, counters, bytes, asked, times }
     }

@@ -104,7 +104,8 @@ impl WorkloadBuilder {
     #[must_use]
     pub fn new(chunk_bytes: u32) -> WorkloadBuilder {
         let (references, operations, hashes) = (Vec::new(), Vec::new(), Vec::new());
-        let workload = Workload { chunk_bytes, references, operations, hashes, files: Vec::new(), file_chunks: Vec::new(), paths: Vec::new() };
+        let workload =
+            Workload { chunk_bytes, references, operations, hashes, files: Vec::new(), file_chunks: Vec::new(), paths: Vec::new() };
         WorkloadBuilder {
             touches: Touches::new(chunk_bytes, Continuation::Off),
             numbers: ChunkNumbers::new(),
@@ -112,6 +113,12 @@ impl WorkloadBuilder {
             file_ends: Vec::new(),
             now_ns: 0,
         }
+    }
+
+    /// Room for this many records, if that is known.
+    pub fn reserve(&mut self, records: usize) {
+        self.workload.references.reserve(records);
+        self.workload.operations.reserve(records);
     }
 
     /// Adds a record; one that moves no bytes is of no interest.

@@ -4,43 +4,78 @@
 use super::pairs::Pairs;
 use crate::record::{FileId, Flags, Layer, Op, ProcessId, Record};
 
-/// Chunks of a page, a power of two: neighbours in a file share one search.
-const PAGE_CHUNKS: u64 = 16;
 const NONE: u32 = u32::MAX;
+/// All tables together have this many places, and then as many times the chunks that there are: most files are dense.
+const PLACES_MIN: u64 = 1 << 22;
+const PLACES_PER_CHUNK: u64 = 8;
 
 /// Numbers for chunks of files, given in the order in which the chunks are first seen.
 pub struct ChunkNumbers {
-    pages: Pairs,
-    /// The numbers of each page's chunks.
-    numbers: Vec<[u32; PAGE_CHUNKS as usize]>,
+    /// For each file the numbers of its first chunks.
+    tables: Vec<Vec<u32>>,
+    /// Places in all tables.
+    places: u64,
+    /// Chunks that were beyond their file's table when they were first seen: their place here, and from there their number.
+    far: Pairs,
+    far_numbers: Vec<u32>,
     count: u32,
-    /// The page that was used last, as file, page and number.
-    last: (u32, u64, u32),
 }
 
 impl ChunkNumbers {
     /// No chunk yet.
     #[must_use]
     pub fn new() -> ChunkNumbers {
-        ChunkNumbers { pages: Pairs::new(), numbers: Vec::new(), count: 0, last: (NONE, u64::MAX, 0) }
+        ChunkNumbers { tables: Vec::new(), places: 0, far: Pairs::new(), far_numbers: Vec::new(), count: 0 }
     }
 
     /// The number of a chunk, a new one if it has none.
+    #[inline]
     pub fn number(&mut self, file: FileId, index: u64) -> u32 {
-        let (page, within) = (index / PAGE_CHUNKS, (index % PAGE_CHUNKS) as usize);
-        if self.last.0 != file.0 || self.last.1 != page {
-            let (number, is_new) = self.pages.number(file.0, page);
-            if is_new {
-                self.numbers.push([NONE; PAGE_CHUNKS as usize]);
-            }
-            self.last = (file.0, page, number);
+        let table = self.tables.get(file.0 as usize);
+        match table.and_then(|table| table.get(index as usize)) {
+            Some(number) if *number != NONE => *number,
+            _ => self.search(file, index),
         }
-        let number = &mut self.numbers[self.last.2 as usize][within];
-        if *number == NONE {
-            *number = self.count;
+    }
+
+    /// The number of a chunk that is not in its file's table.
+    fn search(&mut self, file: FileId, index: u64) -> u32 {
+        let is_near = self.make_room(file, index);
+        let far = if is_near { self.far.find(file.0, index) } else { Some(self.far.number(file.0, index).0) };
+        self.far_numbers.resize(self.far.len() as usize, NONE);
+        let mut number = far.map_or(NONE, |place| self.far_numbers[place as usize]);
+        if number == NONE {
+            number = self.count;
             self.count += 1;
         }
-        *number
+        if is_near {
+            self.tables[file.0 as usize][index as usize] = number;
+        } else if let Some(place) = far {
+            self.far_numbers[place as usize] = number;
+        }
+        number
+    }
+
+    /// Whether a chunk has a place in its file's table; makes one if that costs little.
+    fn make_room(&mut self, file: FileId, index: u64) -> bool {
+        if file == FileId::NONE {
+            return false;
+        }
+        let at = file.0 as usize;
+        let old = self.tables.get(at).map_or(0, |table| table.len() as u64);
+        if index < old {
+            return true;
+        }
+        let Some(new) = index.checked_add(1).and_then(u64::checked_next_power_of_two) else { return false };
+        if self.places + (new - old) > PLACES_MIN + u64::from(self.count) * PLACES_PER_CHUNK {
+            return false;
+        }
+        if at >= self.tables.len() {
+            self.tables.resize_with(at + 1, Vec::new);
+        }
+        self.tables[at].resize(new as usize, NONE);
+        self.places += new - old;
+        true
     }
 
     /// How many chunks have numbers.
@@ -90,6 +125,8 @@ pub struct Touches {
     streams: Pairs,
     /// The end of the last access of each stream.
     ends: Vec<u64>,
+    /// The stream that was used last, by file and whose it is.
+    last_stream: (FileId, u64, u32),
 }
 
 /// Whether a record moves bytes at a known place, told by the layer that everything passes. What libraries above tell of is told again
@@ -109,7 +146,13 @@ impl Touches {
     #[must_use]
     pub fn new(chunk_bytes: u32, continuation: Continuation) -> Touches {
         assert!(chunk_bytes.is_power_of_two(), "a chunk of {chunk_bytes} bytes: it must be a power of two");
-        Touches { chunk_shift: chunk_bytes.trailing_zeros(), continuation, streams: Pairs::new(), ends: Vec::new() }
+        Touches {
+            chunk_shift: chunk_bytes.trailing_zeros(),
+            continuation,
+            streams: Pairs::new(),
+            ends: Vec::new(),
+            last_stream: (FileId::NONE, u64::MAX, 0),
+        }
     }
 
     /// Gives each chunk that a record touches, in order; nothing for a record that moves no bytes.
@@ -137,11 +180,17 @@ impl Touches {
             Continuation::PerFile => 0,
             Continuation::PerProcess => u64::from(process.0),
         };
-        let (stream, is_new) = self.streams.number(file.0, stream);
-        if is_new {
-            self.ends.push(end);
-            return false;
+        let (last_file, last, mut number) = self.last_stream;
+        if (last_file, last) != (file, stream) {
+            let is_new;
+            (number, is_new) = self.streams.number(file.0, stream);
+            self.last_stream = (file, stream, number);
+            if is_new {
+                self.ends.push(end);
+                return false;
+            }
         }
+        let stream = number;
         std::mem::replace(&mut self.ends[stream as usize], end) == begin
     }
 }
@@ -192,5 +241,19 @@ mod tests {
             [(1, 0), (1, 1), (2, 0), (1, 1 << 40), (1, 0), (2, 0)].map(|(file, index)| numbers.number(FileId(file), index)).into();
         assert_eq!(all, [0, 1, 2, 3, 0, 2]);
         assert_eq!(numbers.count(), 4);
+        assert_eq!((numbers.number(FileId::NONE, 5), numbers.number(FileId::NONE, 5)), (4, 4));
+    }
+
+    /// Near and far chunks, and those that come into reach when their file has grown.
+    #[test]
+    fn numbers_agree_with_a_map() {
+        let (mut numbers, mut map) = (ChunkNumbers::new(), std::collections::HashMap::new());
+        for n in 0..60_000u64 {
+            let random = super::super::pairs::mix(0, n, 6);
+            let (file, index) = ((random % 3) as u32, (random >> 8) % (1000 << (random >> 40 & 7)));
+            let next = map.len() as u32;
+            assert_eq!(numbers.number(FileId(file), index), *map.entry((file, index)).or_insert(next));
+        }
+        assert_eq!(numbers.count() as usize, map.len());
     }
 }

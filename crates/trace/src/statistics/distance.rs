@@ -13,8 +13,8 @@ const NEVER: u32 = u32::MAX;
 
 /// Gives the reuse distance of each use, in O(log chunks).
 pub struct Distances {
-    /// When each chunk was used last.
-    last: Vec<u32>,
+    /// When each chunk was used last, and the caller's note on it.
+    last: Vec<(u32, u32)>,
     /// Which chunk was used at a time.
     chunk_at: Vec<u32>,
     /// Bit `t`: a chunk was used last at time `t`.
@@ -43,10 +43,10 @@ impl Distances {
             self.move_together();
         }
         if chunk as usize >= self.last.len() {
-            self.last.resize((chunk as usize + 1).next_power_of_two().max(1024), NEVER);
+            self.last.resize((chunk as usize + 1).next_power_of_two().max(1024), (NEVER, 0));
         }
         let now = self.now;
-        let last = std::mem::replace(&mut self.last[chunk as usize], now);
+        let last = std::mem::replace(&mut self.last[chunk as usize].0, now);
         let distance = if last == NEVER {
             self.chunks += 1;
             None
@@ -70,10 +70,15 @@ impl Distances {
         distance
     }
 
+    /// The caller's note on a chunk that was used, 0 at first: it stands where the use has just been noted.
+    pub fn note(&mut self, chunk: u32) -> &mut u32 {
+        &mut self.last[chunk as usize].1
+    }
+
     /// Forgets a chunk as if it had never been used.
     pub fn remove(&mut self, chunk: u32) {
         let Some(last) = self.last.get_mut(chunk as usize) else { return };
-        let last = std::mem::replace(last, NEVER);
+        let last = std::mem::replace(&mut last.0, NEVER);
         if last == NEVER {
             return;
         }
@@ -131,7 +136,7 @@ impl Distances {
             if self.bits[old / 64] >> (old % 64) & 1 == 1 {
                 let chunk = self.chunk_at[old];
                 self.chunk_at[time as usize] = chunk;
-                self.last[chunk as usize] = time;
+                self.last[chunk as usize].0 = time;
                 time += 1;
             }
         }

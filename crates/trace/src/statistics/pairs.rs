@@ -59,6 +59,22 @@ impl Pairs {
         (number, true)
     }
 
+    /// The number of a pair that has one.
+    pub(crate) fn find(&self, first: u32, second: u64) -> Option<u32> {
+        let mask = self.places.len() - 1;
+        let mut at = mix(first, second, 0) as usize & mask;
+        loop {
+            let place = self.places[at];
+            if place.number == EMPTY {
+                return None;
+            }
+            if place.second == second && place.first == first {
+                return Some(place.number);
+            }
+            at = (at + 1) & mask;
+        }
+    }
+
     pub(crate) fn len(&self) -> u32 {
         self.len
     }
@@ -91,6 +107,7 @@ mod tests {
             random = mix(0, random, 3);
             let (first, second) = ((random % 5) as u32, (random >> 8) % 1000 << (random >> 20 & 31));
             let next = map.len() as u32;
+            assert_eq!(pairs.find(first, second), map.get(&(first, second)).copied());
             let expected = *map.entry((first, second)).or_insert(next);
             assert_eq!(pairs.number(first, second), (expected, expected == next));
             assert_eq!(pairs.len() as usize, map.len());

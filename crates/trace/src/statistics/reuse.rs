@@ -4,14 +4,13 @@ use super::chunks::{ChunkNumbers, Touch};
 use super::curve::Histogram;
 use super::distance::Distances;
 
-const CLEAN: u32 = u32::MAX;
+/// A note on a chunk that is clean; else it is one more than the largest distance since it was written last.
+const CLEAN: u32 = 0;
 
 /// Exact histograms, by one pass over the touches of a trace. Memory: some 40 bytes a chunk.
 pub struct Reuse {
     numbers: ChunkNumbers,
     distances: Distances,
-    /// Of each chunk that was written: the largest distance since it was written last.
-    dirty: Vec<u32>,
     /// Uses by reading. The distance counts the chunks used since the last use, of whatever kind.
     pub reads: Histogram,
     /// Uses by writing.
@@ -31,7 +30,6 @@ impl Reuse {
         Reuse {
             numbers: ChunkNumbers::new(),
             distances: Distances::new(),
-            dirty: Vec::new(),
             reads: Histogram::default(),
             writes: Histogram::default(),
             overwritten: Histogram::default(),
@@ -54,23 +52,19 @@ impl Reuse {
     }
 
     fn note_dirty(&mut self, chunk: u32, distance: Option<u32>, is_write: bool) {
-        let at = chunk as usize;
-        if at >= self.dirty.len() {
-            self.dirty.resize((at + 1).next_power_of_two().max(1024), CLEAN);
-        }
-        let seen = self.dirty[at];
-        if seen == CLEAN {
+        let note = self.distances.note(chunk);
+        if *note == CLEAN {
             if is_write {
                 self.written_chunks += 1;
-                self.dirty[at] = 0;
+                *note = 1;
             }
             return;
         }
-        let farthest = seen.max(distance.unwrap_or(0));
+        let farthest = (*note - 1).max(distance.unwrap_or(0));
+        *note = if is_write { 1 } else { farthest + 1 };
         if is_write {
             self.overwritten.add(Some(u64::from(farthest)), 1.0);
         }
-        self.dirty[at] = if is_write { 0 } else { farthest };
     }
 
     /// Chunks that were used.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::config::Key;
-use crate::trace::TraceArgs;
+use crate::trace::{ReadArgs, TraceArgs};
 
 /// A burst buffer in front of a directory.
 #[derive(Parser, Debug)]
@@ -55,6 +55,10 @@ pub(crate) enum Command {
     Replay(ReplayArgs),
     /// Traces of I/O: read those of other programs, show, merge, filter and convert them.
     Trace(TraceArgs),
+    /// Say what a trace does: how it reads and writes, and how large a buffer it needs.
+    Analyze(AnalyzeArgs),
+    /// Simulate buffers of many sizes and policies on a trace.
+    Sim(SimArgs),
     /// Show what this machine lacks, and the command that mends it.
     Doctor(DoctorArgs),
     /// Put what a bug report needs into one archive; no data of files.
@@ -232,6 +236,82 @@ pub(crate) struct ReplayArgs {
     /// What `forebay run --record FILE` has written.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
+}
+
+/// How fast both levels are.
+#[derive(Args, Debug)]
+pub(crate) struct RateArgs {
+    /// What home reads and writes in a second.
+    #[arg(long, value_name = "SIZE", default_value = "500MB", value_parser = crate::size::parse)]
+    pub(crate) home_rate: u64,
+    /// What the buffer reads and writes in a second, on one node.
+    #[arg(long, value_name = "SIZE", default_value = "5GB", value_parser = crate::size::parse)]
+    pub(crate) buffer_rate: u64,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct AnalyzeArgs {
+    /// The trace; - is standard input.
+    #[arg(value_name = "TRACE")]
+    pub(crate) trace: PathBuf,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+    /// The unit of buffering, a power of two.
+    #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = crate::size::parse)]
+    pub(crate) chunk: u64,
+    /// The stripe unit that requests are held against.
+    #[arg(long, value_name = "SIZE", default_value = "64KiB", value_parser = crate::size::parse)]
+    pub(crate) stripe: u64,
+    #[command(flatten)]
+    pub(crate) rates: RateArgs,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct SimArgs {
+    /// The trace; - is standard input.
+    #[arg(value_name = "TRACE")]
+    pub(crate) trace: PathBuf,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+    /// Sizes of the buffer over all nodes: a list of sizes and of ranges like 64MiB..8GiB*2 or 1GiB..4GiB+1GiB
+    /// [default: what the trace touches, and seven times half of it].
+    #[arg(long, value_name = "SIZES")]
+    pub(crate) capacity: Option<String>,
+    /// Policies: a list of fifo, lru, lfu, lfuda, s3-fifo, sieve, arc, lirs, w-tinylfu and belady, or all.
+    #[arg(long, value_name = "NAMES", default_value = "lru")]
+    pub(crate) policy: String,
+    /// What is swapped: chunk, file, file-dirty (only the dirty chunks of a file go home), or several.
+    #[arg(long, value_name = "NAMES", default_value = "chunk")]
+    pub(crate) granularity: String,
+    /// When dirty chunks go home: sync, async or both.
+    #[arg(long, value_name = "NAMES", default_value = "sync")]
+    pub(crate) write_back: String,
+    /// Nodes: a list of numbers and of ranges like 1..32 (doubling) or 1..8+1.
+    #[arg(long, value_name = "NUMBERS", default_value = "1")]
+    pub(crate) nodes: String,
+    /// The unit of buffering, a power of two.
+    #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = crate::size::parse)]
+    pub(crate) chunk: u64,
+    /// In what to count: chunks or bytes.
+    #[arg(long, value_name = "NAME", default_value = "chunks")]
+    pub(crate) count: String,
+    #[command(flatten)]
+    pub(crate) rates: RateArgs,
+    /// Throughput by transfer size and nodes, instead of two numbers: lines of nodes,level,op,size,bytes_per_s.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["home_rate", "buffer_rate"])]
+    pub(crate) rate_table: Option<PathBuf>,
+    /// Keep results there as they come; what is there is not done again.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) results: Option<PathBuf>,
+    /// Threads at work [default: one for each core].
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub(crate) threads: usize,
+    /// Print JSON instead of CSV.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// A switch that a file may have set and the command line can take back: `--keep` or `--keep=false`.

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod analyze;
 mod archive;
 mod args;
 mod child;
@@ -33,11 +34,13 @@ mod run;
 mod session;
 mod show;
 mod signals;
+mod simulate;
 mod size;
 mod sizes;
 mod stage;
 mod summary;
 mod trace;
+mod tracefile;
 mod view;
 
 use std::ffi::OsString;
@@ -123,6 +126,8 @@ fn dispatch(cli: &Cli, arguments: &[OsString], console: Console) -> Result<u8, E
         }
         Command::Replay(args) => replay::command(args, console),
         Command::Trace(args) => trace::command(args, console),
+        Command::Analyze(args) => analyze::command(args, console),
+        Command::Sim(args) => simulate::command(args, console),
         Command::Doctor(args) => return doctor::command(args),
         Command::Debug(args) => {
             let layers = settings(&args.settings, console);

@@ -14,8 +14,8 @@ pub mod names;
 pub mod record;
 pub mod sort;
 pub mod source;
-mod text;
 pub mod statistics;
+mod text;
 
 pub use error::{Error, Place};
 pub use format::Format;

@@ -9,10 +9,10 @@ mod output;
 
 use std::path::Path;
 
-use forebay_trace::Source;
+use forebay_trace::{Record, Source};
 
-pub(crate) use args::TraceArgs;
 use args::{CatArgs, ConvertArgs, FilterArgs, ImportArgs, InfoArgs, Target, TraceCommand};
+pub(crate) use args::{ReadArgs, TraceArgs};
 
 use crate::console::Console;
 use crate::error::Error;
@@ -27,6 +27,16 @@ pub(crate) fn command(args: &TraceArgs, console: Console) -> Result<(), Error> {
         TraceCommand::Filter(args) => filter(args, console),
         TraceCommand::Convert(args) => convert(args, console),
     }
+}
+
+/// Gives every operation of a trace to `each`, by time, and says what is missing from it. The paths of its files.
+pub(crate) fn read_sorted(path: &Path, read: &ReadArgs, console: Console, mut each: impl FnMut(&Record)) -> Result<Vec<String>, Error> {
+    let mut source = input::sorted(path, read, &args::CorrectArgs::default(), &std::env::temp_dir(), 1)?;
+    while let Some(record) = source.next_record().map_err(input::failed(path))? {
+        each(&record);
+    }
+    input::tell_gaps(&source, console);
+    Ok(source.names().files().map(|path| String::from_utf8_lossy(path).into_owned()).collect())
 }
 
 fn import(args: &ImportArgs, console: Console) -> Result<(), Error> {

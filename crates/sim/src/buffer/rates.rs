@@ -130,7 +130,7 @@ mod tests {
             }
         }
         let rates = Rates::parse(&text).unwrap();
-        let at = |kib| rates.of(1, Level::HomeRead, kib * 1024);
+        let at = |kib: u64| rates.of(1, Level::HomeRead, kib * 1024);
         assert_eq!([at(130), at(200), at(1), at(100_000)], [128.0, 228.0, 1.0, 5028.0]);
         assert_eq!(text.lines().count(), 1 + 4 * (128 + 49));
     }

@@ -80,7 +80,7 @@ impl Histogram {
             sums.push(sum);
         }
         let hits = |capacity: u64| sums[usize::try_from(capacity).unwrap_or(usize::MAX).min(self.counts.len())];
-        capacities.iter().map(|capacity| if uses == 0.0 { 0.0 } else { 1.0 - hits(*capacity) / uses }).collect()
+        capacities.iter().map(|capacity| if uses == 0.0 { 0.0 } else { (uses - hits(*capacity)) / uses }).collect()
     }
 }
 
@@ -94,7 +94,7 @@ mod tests {
         for distance in [None, None, None, None, Some(1), Some(2), Some(3)] {
             histogram.add(distance, 1.0);
         }
-        assert_eq!(histogram.miss_ratios(&[0, 1, 2, 3, 4, 100]), [7.0, 7.0, 6.0, 5.0, 4.0, 4.0].map(|misses| 1.0 - (7.0 - misses) / 7.0));
+        assert_eq!(histogram.miss_ratios(&[0, 1, 2, 3, 4, 100]), [7.0, 7.0, 6.0, 5.0, 4.0, 4.0].map(|misses| misses / 7.0));
         assert_eq!(histogram.by_powers(), [(1, 1.0), (2, 2.0)]);
         assert_eq!((histogram.quantile(0.5), histogram.quantile(1.0), Histogram::default().quantile(0.5)), (Some(2), Some(3), None));
         assert_eq!(histogram.plus(&histogram).uses(), 14.0);

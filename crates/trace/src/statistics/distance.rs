@@ -91,6 +91,12 @@ impl Distances {
         }
     }
 
+    /// The chunks that were used and their notes, the one that has not been used for the longest time first.
+    pub fn oldest_first(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let used = (0..self.now as usize).filter(|time| self.bits[time / 64] >> (time % 64) & 1 == 1);
+        used.map(|time| (self.chunk_at[time], self.last[self.chunk_at[time] as usize].1))
+    }
+
     /// How many different chunks were used.
     #[must_use]
     pub fn chunks(&self) -> u32 {

@@ -105,7 +105,7 @@ mod tests {
         let mut random = 7u64;
         for _ in 0..20_000 {
             random = mix(0, random, 3);
-            let (first, second) = ((random % 5) as u32, (random >> 8) % 1000 << (random >> 20 & 31));
+            let (first, second) = ((random % 5) as u32, ((random >> 8) % 1000) << (random >> 20 & 31));
             let next = map.len() as u32;
             assert_eq!(pairs.find(first, second), map.get(&(first, second)).copied());
             let expected = *map.entry((first, second)).or_insert(next);

@@ -73,6 +73,20 @@ impl Reuse {
         self.numbers.count()
     }
 
+    /// Chunks that an LRU buffer of each of these capacities writes home to make room (B-04): every version that was swapped out, before
+    /// it was overwritten or at last. What stays dirty in the buffer is not among them.
+    #[must_use]
+    pub fn written_back(&self, capacities: &[u64]) -> Vec<u64> {
+        let mut versions = self.overwritten.clone();
+        let chunks = u64::from(self.distances.chunks());
+        for (used_before, (_, note)) in self.distances.oldest_first().enumerate().filter(|(_, (_, note))| *note != CLEAN) {
+            let used_since = chunks - 1 - used_before as u64;
+            versions.add(Some(used_since.max(u64::from(note - 1))), 1.0);
+        }
+        let all = versions.uses();
+        versions.miss_ratios(capacities).iter().map(|missed| (missed * all).round() as u64).collect()
+    }
+
     /// Chunks that go home from an LRU buffer of each of these capacities, with writing back at eviction and a drain at the end: each
     /// written chunk's last version, and every version that was swapped out before it was overwritten.
     #[must_use]

@@ -47,8 +47,8 @@ modes! {
     few_inodes: FewInodes, 400;
     few_records: FewRecords, 300;
     taken_over_again_and_again: Takeover, 400;
-    a_disk_that_is_full_for_a_while: FullDisk, 400;
+    a_disk_that_is_full_for_a_while: FullDisk, 500;
     a_disk_that_breaks: BadDisk, 300;
-    a_home_that_refuses_or_stalls: HomeSpells, 70;
+    a_home_that_refuses_or_stalls: HomeSpells, 300;
     a_home_that_others_change: HomeChanged, 400;
 }

@@ -329,6 +329,10 @@ impl Node {
                 self.record(Record::HomeEntry { parent: *parent, name: name.clone(), ino });
             }
             self.release_change(&job);
+            // What lost its last name meanwhile could not go before.
+            for ino in job.displaced.iter().chain([&job.ino]) {
+                self.drop_if_unreachable(*ino);
+            }
         }
         self.stir_home();
     }

@@ -5,9 +5,8 @@
 //! before it is merged with others.
 
 use crate::error::Error;
-use crate::names::Names;
 use crate::record::Record;
-use crate::source::{About, Gap, Source};
+use crate::source::{Source, Tables};
 use crate::text::SECOND_NS;
 
 /// Rates of the tracing file system alone, by the size of operations.
@@ -76,16 +75,8 @@ impl<S: Source> Source for Corrected<S> {
         Ok(Some(record))
     }
 
-    fn names(&self) -> &Names {
-        self.source.names()
-    }
-
-    fn about(&self) -> &About {
-        self.source.about()
-    }
-
-    fn gaps(&self) -> &[Gap] {
-        self.source.gaps()
+    fn tables(&self) -> &Tables {
+        self.source.tables()
     }
 }
 

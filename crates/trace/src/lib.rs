@@ -21,5 +21,5 @@ pub use error::{Error, Place};
 pub use format::Format;
 pub use names::{Names, Process};
 pub use record::{FileId, Flags, Layer, Op, ProcessId, Record};
-pub use source::{About, Clock, Gap, GapReason, MemorySource, Source};
+pub use source::{About, Clock, Gap, GapReason, MemorySource, Source, Tables};
 pub use text::parse_seconds;

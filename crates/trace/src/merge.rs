@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 use crate::error::Error;
 use crate::names::{Names, Process};
 use crate::record::{FileId, ProcessId, Record};
-use crate::source::{About, Gap, Source};
+use crate::source::{Gap, Source, Tables};
 
 /// Turns the numbers of one trace into those of another.
 #[derive(Debug, Default)]
@@ -64,9 +64,7 @@ struct Input<S> {
 pub struct Merge<S: Source> {
     inputs: Vec<Input<S>>,
     heap: BinaryHeap<Reverse<(u64, usize)>>,
-    names: Names,
-    about: About,
-    gaps: Vec<Gap>,
+    tables: Tables,
 }
 
 impl<S: Source> Merge<S> {
@@ -77,8 +75,7 @@ impl<S: Source> Merge<S> {
     pub fn new(sources: impl IntoIterator<Item = (S, String)>) -> Result<Merge<S>, Error> {
         let inputs =
             sources.into_iter().map(|(source, host)| Input { source, renumber: Renumber { host, ..Renumber::default() }, next: None });
-        let mut merge =
-            Merge { inputs: inputs.collect(), heap: BinaryHeap::new(), names: Names::new(), about: About::default(), gaps: Vec::new() };
+        let mut merge = Merge { inputs: inputs.collect(), heap: BinaryHeap::new(), tables: Tables::default() };
         for number in 0..merge.inputs.len() {
             merge.advance(number)?;
         }
@@ -88,12 +85,12 @@ impl<S: Source> Merge<S> {
                 let message = "some of the traces count time from 1970 and others from their begin; they have no order in time";
                 return Err(Error::Unsupported(message.into()));
             }
-            merge.about.clock = first;
+            merge.tables.about.clock = first;
         }
         for input in &merge.inputs {
             for fact in &input.source.about().facts {
-                if !merge.about.facts.contains(fact) {
-                    merge.about.facts.push(fact.clone());
+                if !merge.tables.about.facts.contains(fact) {
+                    merge.tables.about.facts.push(fact.clone());
                 }
             }
         }
@@ -105,12 +102,12 @@ impl<S: Source> Merge<S> {
         let input = &mut self.inputs[number];
         let before_ns = input.next.map_or(0, |record| record.start_ns);
         let next = input.source.next_record()?;
-        input.renumber.update(input.source.names(), &mut self.names)?;
+        input.renumber.update(input.source.names(), &mut self.tables.names)?;
         input.next = next.map(|record| input.renumber.record(&record));
         let Some(record) = &input.next else {
             for gap in input.source.gaps() {
                 let (file, process) = (input.renumber.file(gap.file), input.renumber.process(gap.process));
-                self.gaps.push(Gap { file, process, ..gap.clone() });
+                self.tables.gaps.push(Gap { file, process, ..gap.clone() });
             }
             return Ok(());
         };
@@ -132,16 +129,8 @@ impl<S: Source> Source for Merge<S> {
         Ok(record)
     }
 
-    fn names(&self) -> &Names {
-        &self.names
-    }
-
-    fn about(&self) -> &About {
-        &self.about
-    }
-
-    fn gaps(&self) -> &[Gap] {
-        &self.gaps
+    fn tables(&self) -> &Tables {
+        &self.tables
     }
 }
 
@@ -151,7 +140,7 @@ mod tests {
 
     use super::*;
     use crate::record::Op;
-    use crate::source::{Clock, MemorySource};
+    use crate::source::{About, Clock, MemorySource};
 
     fn source(node: u32, starts: &[u64]) -> (MemorySource, String) {
         let mut names = Names::new();
@@ -192,7 +181,7 @@ mod tests {
         let refused = merge.as_mut().map(|merge| merge.next_record().is_err()).unwrap_or(true);
         assert!(refused);
         let (mut unix, host) = source(1, &[1]);
-        unix.about.clock = Clock::Unix;
+        unix.tables.about.clock = Clock::Unix;
         assert!(Merge::new([source(0, &[1]), (unix, host)]).is_err());
     }
 }

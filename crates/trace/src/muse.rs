@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::format::Format;
 use crate::names::{Names, Process};
 use crate::record::{Flags, Op, Record};
-use crate::source::{About, Clock, Gap, Source};
+use crate::source::{About, Clock, Source, Tables};
 use crate::text::{Lines, fields, number, seconds};
 
 /// Times from this on count from 1970: 2001-09-09, and no trace lasts thirty years.
@@ -79,15 +79,14 @@ fn op(letter: &[u8]) -> Option<Op> {
 #[derive(Debug)]
 pub struct Reader<R: BufRead> {
     lines: Lines<R>,
-    names: Names,
-    about: About,
+    tables: Tables,
 }
 
 impl<R: BufRead> Reader<R> {
     /// Reads from `input`.
     pub fn new(input: R) -> Reader<R> {
         let about = About::default().with("source", Format::Muse.name());
-        Reader { lines: Lines::new(input, Format::Muse), names: Names::new(), about }
+        Reader { lines: Lines::new(input, Format::Muse), tables: Tables::of(about) }
     }
 
     fn record(&mut self) -> Result<Record, Error> {
@@ -107,8 +106,8 @@ impl<R: BufRead> Reader<R> {
         record.size = number(size).ok_or_else(|| wrong("size", size))?;
         record.flags = Flags::NO_RESULT;
         record.result = if record.op.moves_data() { i64::try_from(record.size).map_err(|_| wrong("size", size))? } else { 0 };
-        record.file = self.names.file(&decode_path(path))?;
-        record.process = self.names.process(Process { pid, ..Process::default() })?;
+        record.file = self.tables.names.file(&decode_path(path))?;
+        record.process = self.tables.names.process(Process { pid, ..Process::default() })?;
         Ok(record)
     }
 }
@@ -121,23 +120,15 @@ impl<R: BufRead> Source for Reader<R> {
             }
             let record = self.record()?;
             if record.start_ns >= UNIX_FROM_NS {
-                self.about.clock = Clock::Unix;
+                self.tables.about.clock = Clock::Unix;
             }
             return Ok(Some(record));
         }
         Ok(None)
     }
 
-    fn names(&self) -> &Names {
-        &self.names
-    }
-
-    fn about(&self) -> &About {
-        &self.about
-    }
-
-    fn gaps(&self) -> &[Gap] {
-        &[]
+    fn tables(&self) -> &Tables {
+        &self.tables
     }
 }
 

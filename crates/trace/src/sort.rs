@@ -8,9 +8,8 @@ use std::path::Path;
 
 use crate::error::Error;
 use crate::fbt::run;
-use crate::names::Names;
 use crate::record::Record;
-use crate::source::{About, Gap, Source};
+use crate::source::{Source, Tables};
 
 /// Records that are sorted in memory: about 300 MiB.
 pub const RUN_RECORDS: usize = 1 << 22;
@@ -82,9 +81,7 @@ pub struct Sorted {
     /// If everything fitted into memory.
     memory: std::vec::IntoIter<Record>,
     runs: Runs,
-    names: Names,
-    about: About,
-    gaps: Vec<Gap>,
+    tables: Tables,
 }
 
 impl Sorted {
@@ -109,7 +106,7 @@ impl Sorted {
             runs.add(Run::spill(memory.as_slice(), folder)?)?;
             memory = Vec::new().into_iter();
         }
-        Ok(Sorted { memory, runs, names: source.names().clone(), about: source.about().clone(), gaps: source.gaps().to_vec() })
+        Ok(Sorted { memory, runs, tables: source.tables().clone() })
     }
 }
 
@@ -121,16 +118,8 @@ impl Source for Sorted {
         }
     }
 
-    fn names(&self) -> &Names {
-        &self.names
-    }
-
-    fn about(&self) -> &About {
-        &self.about
-    }
-
-    fn gaps(&self) -> &[Gap] {
-        &self.gaps
+    fn tables(&self) -> &Tables {
+        &self.tables
     }
 }
 
@@ -139,8 +128,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::names::Names;
     use crate::record::Op;
-    use crate::source::MemorySource;
+    use crate::source::{About, MemorySource};
 
     proptest! {
         #[test]

@@ -111,6 +111,24 @@ impl Gap {
     }
 }
 
+/// What a trace tells beside its records, as far as it was read.
+#[derive(Clone, Debug, Default)]
+pub struct Tables {
+    /// The names that the records given so far speak of; it grows with them, and no number changes its meaning.
+    pub names: Names,
+    /// What is known of the whole. Complete at the end.
+    pub about: About,
+    /// What is known to be missing. Complete at the end.
+    pub gaps: Vec<Gap>,
+}
+
+impl Tables {
+    /// Of a trace of which this much is known before the first record.
+    pub(crate) fn of(about: About) -> Tables {
+        Tables { about, ..Tables::default() }
+    }
+}
+
 /// Gives the records of a trace, one after the other.
 pub trait Source {
     /// The next record; none at the end.
@@ -119,14 +137,23 @@ pub trait Source {
     /// If the trace cannot be read, or its content is wrong from here on.
     fn next_record(&mut self) -> Result<Option<Record>, Error>;
 
-    /// The names that the records given so far speak of; it grows with them, and no number changes its meaning.
-    fn names(&self) -> &Names;
+    /// What is known beside the records.
+    fn tables(&self) -> &Tables;
 
-    /// What is known of the whole. Complete at the end.
-    fn about(&self) -> &About;
+    /// See [`Tables::names`].
+    fn names(&self) -> &Names {
+        &self.tables().names
+    }
 
-    /// What is known to be missing. Complete at the end.
-    fn gaps(&self) -> &[Gap];
+    /// See [`Tables::about`].
+    fn about(&self) -> &About {
+        &self.tables().about
+    }
+
+    /// See [`Tables::gaps`].
+    fn gaps(&self) -> &[Gap] {
+        &self.tables().gaps
+    }
 }
 
 impl<S: Source + ?Sized> Source for Box<S> {
@@ -134,28 +161,16 @@ impl<S: Source + ?Sized> Source for Box<S> {
         (**self).next_record()
     }
 
-    fn names(&self) -> &Names {
-        (**self).names()
-    }
-
-    fn about(&self) -> &About {
-        (**self).about()
-    }
-
-    fn gaps(&self) -> &[Gap] {
-        (**self).gaps()
+    fn tables(&self) -> &Tables {
+        (**self).tables()
     }
 }
 
 /// Records that are in memory already.
 #[derive(Clone, Debug, Default)]
 pub struct MemorySource {
-    /// The names.
-    pub names: Names,
-    /// About the whole.
-    pub about: About,
-    /// What is missing.
-    pub gaps: Vec<Gap>,
+    /// What is known beside them.
+    pub tables: Tables,
     records: std::collections::VecDeque<Record>,
 }
 
@@ -163,7 +178,7 @@ impl MemorySource {
     /// These records with these names.
     #[must_use]
     pub fn new(names: Names, about: About, records: impl IntoIterator<Item = Record>) -> MemorySource {
-        MemorySource { names, about, gaps: Vec::new(), records: records.into_iter().collect() }
+        MemorySource { tables: Tables { names, ..Tables::of(about) }, records: records.into_iter().collect() }
     }
 
     /// A copy of all that another source has left.
@@ -175,7 +190,7 @@ impl MemorySource {
         while let Some(record) = source.next_record()? {
             records.push_back(record);
         }
-        Ok(MemorySource { names: source.names().clone(), about: source.about().clone(), gaps: source.gaps().to_vec(), records })
+        Ok(MemorySource { tables: source.tables().clone(), records })
     }
 
     /// The records that are left.
@@ -190,15 +205,7 @@ impl Source for MemorySource {
         Ok(self.records.pop_front())
     }
 
-    fn names(&self) -> &Names {
-        &self.names
-    }
-
-    fn about(&self) -> &About {
-        &self.about
-    }
-
-    fn gaps(&self) -> &[Gap] {
-        &self.gaps
+    fn tables(&self) -> &Tables {
+        &self.tables
     }
 }

@@ -64,8 +64,8 @@ fn check_made(version: &str, source: &MemorySource) {
     assert_eq!((of(Layer::File), of(Layer::MpiIo)), (30 + 7 + 9, 3), "the heatmap of POSIX is what DXT has already");
     assert_eq!(of(Layer::Stdio), if version < "3.20" { 0 } else { 3 });
     let first = records[0];
-    assert_eq!(source.names.path(first.file), b"/scratch/a file");
-    let process = source.names.who(first.process).unwrap();
+    assert_eq!(source.tables.names.path(first.file), b"/scratch/a file");
+    let process = source.tables.names.who(first.process).unwrap();
     assert_eq!((process.host.as_str(), process.rank), ("node17", Some(0)));
     let epoch_ns = if version == "3.41" { 1_600_000_000_250_000_000 } else { 1_600_000_000_000_000_000 };
     assert_eq!((first.start_ns, first.duration_ns), (epoch_ns + 500_000_000, 250_000));
@@ -77,17 +77,17 @@ fn check_made(version: &str, source: &MemorySource) {
         assert_eq!((bin.op, bin.size, bin.start_ns, bin.duration_ns), (Op::Read, 5, epoch_ns, 100_000_000));
         assert!(bin.flags.has(Flags::BINNED));
     }
-    assert_eq!(source.about.fact("command"), Some("./app --in a b"));
-    assert!(source.gaps.is_empty());
+    assert_eq!(source.tables.about.fact("command"), Some("./app --in a b"));
+    assert!(source.tables.gaps.is_empty());
 }
 
 #[test]
 fn a_log_that_is_not_complete_says_so() {
     for version in VERSIONS {
         let source = read(&Log { partial: true, ..log(version, Compression::Zlib, version == "3.10") }.bytes()).unwrap();
-        assert_eq!(source.gaps.len(), 1, "{version}");
-        assert_eq!(source.gaps[0].reason, GapReason::Truncated);
-        assert!(source.gaps[0].note.contains("DXT_POSIX"));
+        assert_eq!(source.tables.gaps.len(), 1, "{version}");
+        assert_eq!(source.tables.gaps[0].reason, GapReason::Truncated);
+        assert!(source.tables.gaps[0].note.contains("DXT_POSIX"));
     }
 }
 
@@ -215,8 +215,8 @@ fn expected(lines: &[serde_json::Value], mpiio_offsets: bool) -> Vec<Said> {
 
 fn said(source: &MemorySource) -> Vec<Said> {
     let one = |record: &forebay_trace::Record| {
-        let process = source.names.who(record.process).unwrap();
-        let path = String::from_utf8(source.names.path(record.file).to_vec()).unwrap();
+        let process = source.tables.names.who(record.process).unwrap();
+        let path = String::from_utf8(source.tables.names.path(record.file).to_vec()).unwrap();
         let offset = (!record.flags.has(Flags::NO_OFFSET)).then_some(record.offset);
         let (host, op) = (process.host.clone(), record.op.to_string());
         (record.layer, path, process.rank, host, op, offset, record.size, record.start_ns, record.end_ns())

@@ -1,7 +1,7 @@
 //! `forebay trace filter`: some operations of a trace.
 
 use forebay_trace::fbt::Selection;
-use forebay_trace::{About, Error, FileId, Flags, Gap, Names, ProcessId, Record, Source};
+use forebay_trace::{Error, FileId, Flags, Names, ProcessId, Record, Source, Tables};
 
 use super::args::Wanted;
 use crate::paths::matches;
@@ -102,15 +102,7 @@ impl<S: Source> Source for Filtered<S> {
         Ok(None)
     }
 
-    fn names(&self) -> &Names {
-        self.source.names()
-    }
-
-    fn about(&self) -> &About {
-        self.source.about()
-    }
-
-    fn gaps(&self) -> &[Gap] {
-        self.source.gaps()
+    fn tables(&self) -> &Tables {
+        self.source.tables()
     }
 }

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::format::Format;
 use crate::names::Names;
 use crate::record::Record;
-use crate::source::{About, Gap, GapReason, Source};
+use crate::source::{Gap, GapReason, Source, Tables};
 
 /// How a trace ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,14 +20,6 @@ pub enum Ending {
         /// The first byte that belongs to no whole block.
         at: u64,
     },
-}
-
-/// The tables of a trace, as far as they were read.
-#[derive(Debug, Default)]
-pub(super) struct Tables {
-    pub(super) names: Names,
-    pub(super) about: About,
-    pub(super) gaps: Vec<Gap>,
 }
 
 impl Tables {
@@ -206,15 +198,7 @@ impl<R: Read> Source for Reader<R> {
         }
     }
 
-    fn names(&self) -> &Names {
-        &self.tables.names
-    }
-
-    fn about(&self) -> &About {
-        &self.tables.about
-    }
-
-    fn gaps(&self) -> &[Gap] {
-        &self.tables.gaps
+    fn tables(&self) -> &Tables {
+        &self.tables
     }
 }

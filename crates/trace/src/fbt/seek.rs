@@ -4,12 +4,11 @@ use std::io::{Read, Seek, SeekFrom};
 
 use super::block::{self, HEADER_BYTES, Header, PREAMBLE_BYTES, TRAILER_BYTES, Trailer, kind};
 use super::index::{self, IndexEntry};
-use super::read::{self, Ending, Tables, fill};
+use super::read::{self, Ending, fill};
 use crate::error::Error;
 use crate::format::Format;
-use crate::names::Names;
 use crate::record::{FileId, Record};
-use crate::source::{About, Gap, GapReason, Source};
+use crate::source::{Gap, GapReason, Source, Tables};
 
 /// Which records are wanted.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -226,15 +225,7 @@ impl<R: Read + Seek> Source for SeekReader<R> {
         }
     }
 
-    fn names(&self) -> &Names {
-        &self.tables.names
-    }
-
-    fn about(&self) -> &About {
-        &self.tables.about
-    }
-
-    fn gaps(&self) -> &[Gap] {
-        &self.tables.gaps
+    fn tables(&self) -> &Tables {
+        &self.tables
     }
 }

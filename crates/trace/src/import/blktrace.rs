@@ -9,9 +9,9 @@ use std::io::Read;
 use crate::error::Error;
 use crate::fbt::fill;
 use crate::format::Format;
-use crate::names::{Names, Process};
+use crate::names::Process;
 use crate::record::{Flags, Layer, Op, Record};
-use crate::source::{About, Clock, Gap, Source};
+use crate::source::{About, Clock, Source, Tables};
 use crate::text::SECOND_NS;
 
 const EVENT_BYTES: usize = 48;
@@ -71,8 +71,7 @@ pub struct Reader<R: Read> {
     queued: u64,
     ready: VecDeque<Record>,
     ended: bool,
-    names: Names,
-    about: About,
+    tables: Tables,
 }
 
 impl<R: Read> Reader<R> {
@@ -88,8 +87,7 @@ impl<R: Read> Reader<R> {
             queued: 0,
             ready: VecDeque::new(),
             ended: false,
-            names: Names::new(),
-            about: About::default().with("source", Format::Blktrace.name()),
+            tables: Tables::of(About::default().with("source", Format::Blktrace.name())),
         }
     }
 
@@ -141,7 +139,7 @@ impl<R: Read> Reader<R> {
                     u64::from(if self.big_endian == Some(true) { u32::from_be_bytes(word) } else { u32::from_le_bytes(word) })
                 };
                 self.epoch_ns = (word([*a, *b, *c, *d]) * SECOND_NS + word([*e, *f, *g, *h])).saturating_sub(event.time_ns);
-                self.about.clock = Clock::Unix;
+                self.tables.about.clock = Clock::Unix;
             }
             _ => {}
         }
@@ -169,9 +167,9 @@ impl<R: Read> Reader<R> {
         }
         record.offset = event.sector.saturating_mul(SECTOR_BYTES);
         (record.size, record.result) = (u64::from(event.bytes), i64::from(event.bytes));
-        record.file = self.names.file(format!("device-{}:{}", event.device >> 20, event.device & 0xf_ffff).as_bytes())?;
+        record.file = self.tables.names.file(format!("device-{}:{}", event.device >> 20, event.device & 0xf_ffff).as_bytes())?;
         let command = self.commands.get(&event.pid).cloned().unwrap_or_default();
-        record.process = self.names.process(Process { pid: u64::from(event.pid), command, ..Process::default() })?;
+        record.process = self.tables.names.process(Process { pid: u64::from(event.pid), command, ..Process::default() })?;
         self.queued += 1;
         self.pending.insert((event.device, event.sector, self.queued), record);
         if self.pending.len() > PENDING_MAX
@@ -224,16 +222,8 @@ impl<R: Read> Source for Reader<R> {
         }
     }
 
-    fn names(&self) -> &Names {
-        &self.names
-    }
-
-    fn about(&self) -> &About {
-        &self.about
-    }
-
-    fn gaps(&self) -> &[Gap] {
-        &[]
+    fn tables(&self) -> &Tables {
+        &self.tables
     }
 }
 
@@ -276,8 +266,8 @@ mod tests {
             assert!(first.flags.has(Flags::SYNC));
             assert_eq!((second.duration_ns, second.size), (30, 4096), "it was merged into the first");
             assert_eq!((third.op, third.flags.has(Flags::NO_DURATION)), (Op::Read, true));
-            assert_eq!(source.names.who(first.process).unwrap().command, "fio");
-            assert_eq!(source.names.path(first.file), b"device-8:1");
+            assert_eq!(source.tables.names.who(first.process).unwrap().command, "fio");
+            assert_eq!(source.tables.names.path(first.file), b"device-8:1");
             let error = all(Reader::new(&bytes[..bytes.len() - 1])).unwrap_err();
             assert!(error.to_string().contains("byte "), "{error}");
         }

@@ -90,7 +90,7 @@ impl Parser for Fio {
         record.flags = flags | Flags::NO_DURATION | Flags::NO_RESULT;
         (record.offset, record.size) = (offset.unwrap_or(0), size.unwrap_or(0));
         record.result = if op.moves_data() { i64::try_from(record.size).map_err(|_| "the length is too large")? } else { 0 };
-        record.file = state.names.file(path)?;
+        record.file = state.tables.names.file(path)?;
         state.ready.push_back(record);
         Ok(())
     }
@@ -235,7 +235,7 @@ mod tests {
 
     fn written(source: &MemorySource, version: u8) -> String {
         let mut writer = Writer::new(Vec::new(), version).unwrap();
-        source.records().iter().for_each(|record| writer.push(&source.names, record).unwrap());
+        source.records().iter().for_each(|record| writer.push(&source.tables.names, record).unwrap());
         String::from_utf8(writer.finish().unwrap()).unwrap()
     }
 
@@ -245,7 +245,7 @@ mod tests {
         let times: Vec<u64> = source.records().iter().map(|record| record.start_ns).collect();
         assert_eq!(times, [147_000, 153_000, 3_990_000, 4_006_000, 7_943_000]);
         let write = source.records()[2];
-        assert_eq!((write.op, write.offset, write.size, source.names.path(write.file)), (Op::Write, 28672, 4096, &b"/tmp/dat"[..]));
+        assert_eq!((write.op, write.offset, write.size, source.tables.names.path(write.file)), (Op::Write, 28672, 4096, &b"/tmp/dat"[..]));
         let source = all(Reader::new(TWO.as_bytes())).unwrap();
         let times: Vec<(Op, u64)> = source.records().iter().map(|record| (record.op, record.start_ns)).collect();
         assert_eq!(times, [(Op::Open, 0), (Op::Write, 250_000), (Op::Sync, 1_250_000), (Op::Close, 1_250_000)]);

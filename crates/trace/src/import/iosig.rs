@@ -101,13 +101,13 @@ impl Parser for Iosig {
         }
         record.result = if op.moves_data() { i64::try_from(record.size).map_err(|_| no("number of bytes", size))? } else { 0 };
         let path = [&b"iosig-file-"[..], file].concat();
-        record.file = state.names.file(&path)?;
+        record.file = state.tables.names.file(&path)?;
         if let Some(rank) = rank {
             let rank = value("rank", rank)?.try_into().map_err(|_| no("rank", rank))?;
-            record.process = state.names.process(Process { rank: Some(rank), ..Process::default() })?;
+            record.process = state.tables.names.process(Process { rank: Some(rank), ..Process::default() })?;
         }
         if record.start_ns >= UNIX_FROM_NS {
-            state.about.clock = Clock::Unix;
+            state.tables.about.clock = Clock::Unix;
         }
         state.ready.push_back(record);
         Ok(())
@@ -126,9 +126,9 @@ mod tests {
         let source = all(Reader::new(old.as_bytes())).unwrap();
         let write = source.records()[1];
         assert_eq!((write.op, write.layer, write.offset, write.size), (Op::Write, Layer::MpiIo, 4096, 8192));
-        assert_eq!((write.start_ns, source.names.path(write.file)), (1_374_177_874_955_677_000, &b"iosig-file-16"[..]));
-        assert_eq!(source.names.who(write.process).unwrap().rank, Some(3));
-        assert_eq!(source.about.clock, Clock::Unix);
+        assert_eq!((write.start_ns, source.tables.names.path(write.file)), (1_374_177_874_955_677_000, &b"iosig-file-16"[..]));
+        assert_eq!(source.tables.names.who(write.process).unwrap().rank, Some(3));
+        assert_eq!(source.tables.about.clock, Clock::Unix);
         let new = "operation file position size start end\n----\nREAD_ALL 7 10 20 0.5 0.75\nclose 7 0 0 1 1\n";
         let source = all(Reader::new(new.as_bytes())).unwrap();
         let read = source.records()[0];

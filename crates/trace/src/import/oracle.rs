@@ -5,9 +5,8 @@ use std::io::Read;
 use crate::error::Error;
 use crate::fbt::fill;
 use crate::format::Format;
-use crate::names::Names;
 use crate::record::{Flags, Layer, Op, Record};
-use crate::source::{About, Gap, Source};
+use crate::source::{About, Source, Tables};
 use crate::text::SECOND_NS;
 
 const RECORD_BYTES: usize = 24;
@@ -19,14 +18,13 @@ const NEXT_MAX: i64 = 1 << 40;
 pub struct Reader<R: Read> {
     input: R,
     position: u64,
-    names: Names,
-    about: About,
+    tables: Tables,
 }
 
 impl<R: Read> Reader<R> {
     /// Reads from `input`.
     pub fn new(input: R) -> Reader<R> {
-        Reader { input, position: 0, names: Names::new(), about: About::default().with("source", Format::OracleGeneral.name()) }
+        Reader { input, position: 0, tables: Tables::of(About::default().with("source", Format::OracleGeneral.name())) }
     }
 }
 
@@ -62,23 +60,15 @@ impl<R: Read> Source for Reader<R> {
             return Err(Error::at_byte(Format::OracleGeneral, self.position + 16, "the number of the next access is negative"));
         }
         self.position += RECORD_BYTES as u64;
-        let file = self.names.file(format!("object-{object}").as_bytes())?;
+        let file = self.tables.names.file(format!("object-{object}").as_bytes())?;
         let flags = Flags::NO_DURATION | Flags::NO_RESULT;
         let mut record = Record { file, flags, layer: Layer::Block, ..Record::new(Op::Read, u64::from(time_s) * SECOND_NS) };
         (record.size, record.result) = (u64::from(size), i64::from(size));
         Ok(Some(record))
     }
 
-    fn names(&self) -> &Names {
-        &self.names
-    }
-
-    fn about(&self) -> &About {
-        &self.about
-    }
-
-    fn gaps(&self) -> &[Gap] {
-        &[]
+    fn tables(&self) -> &Tables {
+        &self.tables
     }
 }
 
@@ -100,7 +90,7 @@ mod tests {
         assert!(may_be(&bytes) && !may_be(b"some other text that is long enough") && !may_be(b""));
         let source = all(Reader::new(&bytes[..])).unwrap();
         let last = source.records()[2];
-        assert_eq!((last.start_ns, last.size, source.names.path(last.file)), (3 * SECOND_NS, 512, &b"object-7"[..]));
+        assert_eq!((last.start_ns, last.size, source.tables.names.path(last.file)), (3 * SECOND_NS, 512, &b"object-7"[..]));
         bytes.pop();
         assert!(all(Reader::new(&bytes[..])).unwrap_err().to_string().contains("byte 48"));
     }

@@ -65,10 +65,10 @@ impl Parser for Msr {
         record.layer = Layer::Block;
         record.offset = value("offset", offset)?;
         moved(&mut record, value("size", size)?)?;
-        record.file = state.names.file(&[host.as_ref(), b"/disk", disk].concat())?;
+        record.file = state.tables.names.file(&[host.as_ref(), b"/disk", disk].concat())?;
         let host = String::from_utf8_lossy(host).into_owned();
-        record.process = state.names.process(Process { host, ..Process::default() })?;
-        state.about.clock = Clock::Unix;
+        record.process = state.tables.names.process(Process { host, ..Process::default() })?;
+        state.tables.about.clock = Clock::Unix;
         state.ready.push_back(record);
         Ok(())
     }
@@ -105,7 +105,7 @@ impl Parser for Spc {
         (record.layer, record.flags) = (Layer::Block, Flags::NO_DURATION | Flags::NO_RESULT);
         record.offset = value("block address", sector)?.checked_mul(SECTOR_BYTES).ok_or_else(|| no("block address", sector))?;
         moved(&mut record, value("size", size)?)?;
-        record.file = state.names.file(format!("asu{}", value("storage unit", unit)?).as_bytes())?;
+        record.file = state.tables.names.file(format!("asu{}", value("storage unit", unit)?).as_bytes())?;
         state.ready.push_back(record);
         Ok(())
     }
@@ -201,8 +201,8 @@ impl Parser for Recorder {
         }
         let rank = field(columns.rank)?;
         let rank = number(rank).and_then(|rank| u32::try_from(rank).ok()).ok_or_else(|| no("rank", rank))?;
-        record.file = state.names.file(field(columns.file)?)?;
-        record.process = state.names.process(Process { rank: Some(rank), ..Process::default() })?;
+        record.file = state.tables.names.file(field(columns.file)?)?;
+        record.process = state.tables.names.process(Process { rank: Some(rank), ..Process::default() })?;
         state.ready.push_back(record);
         Ok(())
     }
@@ -220,7 +220,7 @@ mod tests {
         let [read, write] = [source.records()[0], source.records()[1]];
         assert_eq!((read.op, read.offset, read.size, read.duration_ns), (Op::Read, 383_496_192, 32768, 11_373_600));
         assert_eq!(read.start_ns, 1_172_163_600_306_162_900);
-        assert_eq!((write.op, source.names.path(write.file)), (Op::Write, &b"hm/disk1"[..]));
+        assert_eq!((write.op, source.tables.names.path(write.file)), (Op::Write, &b"hm/disk1"[..]));
     }
 
     #[test]
@@ -228,7 +228,7 @@ mod tests {
         let source = all(SpcReader::new(&b"0,303567,3584,w,0.000000\n1,55590,3072,R,0.026214\n"[..])).unwrap();
         let [write, read] = [source.records()[0], source.records()[1]];
         assert_eq!((write.op, write.offset, write.size), (Op::Write, 303_567 * 512, 3584));
-        assert_eq!((read.op, read.start_ns, source.names.path(read.file)), (Op::Read, 26_214_000, &b"asu1"[..]));
+        assert_eq!((read.op, read.start_ns, source.tables.names.path(read.file)), (Op::Read, 26_214_000, &b"asu1"[..]));
     }
 
     #[test]
@@ -237,7 +237,7 @@ mod tests {
         let source = all(RecorderReader::new(text.as_bytes())).unwrap();
         let [write, read] = [source.records()[0], source.records()[1]];
         assert_eq!(
-            (write.layer, write.offset, write.duration_ns, source.names.path(write.file)),
+            (write.layer, write.offset, write.duration_ns, source.tables.names.path(write.file)),
             (Layer::MpiIo, 10, 250_000_000, &b"/a,b"[..])
         );
         assert!(write.flags.has(Flags::COLLECTIVE) && read.flags.has(Flags::NO_OFFSET));

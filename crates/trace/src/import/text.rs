@@ -6,9 +6,8 @@ use std::io::BufRead;
 
 use crate::error::Error;
 use crate::format::Format;
-use crate::names::Names;
 use crate::record::Record;
-use crate::source::{About, Gap, Source};
+use crate::source::{About, Source, Tables};
 use crate::text::Lines;
 
 /// What is wrong with a line; the reader adds which one it is.
@@ -43,9 +42,7 @@ pub(super) fn no(what: &str, field: &[u8]) -> Problem {
 /// What was read so far.
 #[derive(Debug, Default)]
 pub struct State {
-    pub(super) names: Names,
-    pub(super) about: About,
-    pub(super) gaps: Vec<Gap>,
+    pub(super) tables: Tables,
     /// Records that are to be given, the oldest first.
     pub(super) ready: VecDeque<Record>,
 }
@@ -75,7 +72,12 @@ pub struct TextReader<R: BufRead, P> {
 impl<R: BufRead, P: Parser> TextReader<R, P> {
     pub(super) fn with(input: R, parser: P) -> TextReader<R, P> {
         let about = About::default().with("source", P::FORMAT.name());
-        TextReader { lines: Lines::new(input, P::FORMAT), parser, state: State { about, ..State::default() }, ended: false }
+        TextReader {
+            lines: Lines::new(input, P::FORMAT),
+            parser,
+            state: State { tables: Tables::of(about), ..State::default() },
+            ended: false,
+        }
     }
 }
 
@@ -101,16 +103,8 @@ impl<R: BufRead, P: Parser> Source for TextReader<R, P> {
         }
     }
 
-    fn names(&self) -> &Names {
-        &self.state.names
-    }
-
-    fn about(&self) -> &About {
-        &self.state.about
-    }
-
-    fn gaps(&self) -> &[Gap] {
-        &self.state.gaps
+    fn tables(&self) -> &Tables {
+        &self.state.tables
     }
 }
 

@@ -12,9 +12,8 @@ use std::io::{Read, Seek};
 
 use crate::error::Error;
 use crate::format::Format;
-use crate::names::Names;
 use crate::record::{Layer, Record};
-use crate::source::{About, Clock, Gap, GapReason, Source};
+use crate::source::{About, Clock, Gap, GapReason, Source, Tables};
 
 use log::{Log, Module};
 use modules::Records;
@@ -23,9 +22,7 @@ use modules::Records;
 pub struct Reader<R: Read + Seek> {
     log: Log<R>,
     paths: HashMap<u64, Vec<u8>>,
-    names: Names,
-    about: About,
-    gaps: Vec<Gap>,
+    tables: Tables,
     /// Modules that are still to be read, the next one last.
     waiting: Vec<Module>,
     current: Option<Records>,
@@ -58,7 +55,7 @@ impl<R: Read + Seek> Reader<R> {
         let gaps = present.iter().filter(|module| log.is_partial(**module)).map(|module| truncated(*module)).collect();
         let waiting = present.into_iter().rev().collect();
         log.epoch_ns = job.start_ns;
-        Ok(Reader { log, paths, names: Names::new(), about, gaps, waiting, current: None })
+        Ok(Reader { log, paths, tables: Tables { gaps, ..Tables::of(about) }, waiting, current: None })
     }
 }
 
@@ -88,7 +85,7 @@ impl<R: Read + Seek> Source for Reader<R> {
     fn next_record(&mut self) -> Result<Option<Record>, Error> {
         loop {
             if let Some(records) = &mut self.current {
-                let context = modules::Context { paths: &self.paths, names: &mut self.names, epoch_ns: self.log.epoch_ns };
+                let context = modules::Context { paths: &self.paths, names: &mut self.tables.names, epoch_ns: self.log.epoch_ns };
                 if let Some(record) = records.next(context)? {
                     return Ok(Some(record));
                 }
@@ -103,15 +100,7 @@ impl<R: Read + Seek> Source for Reader<R> {
         }
     }
 
-    fn names(&self) -> &Names {
-        &self.names
-    }
-
-    fn about(&self) -> &About {
-        &self.about
-    }
-
-    fn gaps(&self) -> &[Gap] {
-        &self.gaps
+    fn tables(&self) -> &Tables {
+        &self.tables
     }
 }

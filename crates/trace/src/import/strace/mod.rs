@@ -81,7 +81,7 @@ fn ready(call: &Call<'_>, done: Done, state: &mut State) -> Result<(), Problem> 
         None => record.flags |= Flags::NO_DURATION,
     }
     record.process = process(call.pid, state)?;
-    let mut file = |path: Option<Vec<u8>>| path.map_or(Ok(FileId::NONE), |path| state.names.file(&path));
+    let mut file = |path: Option<Vec<u8>>| path.map_or(Ok(FileId::NONE), |path| state.tables.names.file(&path));
     (record.file, record.other) = (file(path)?, file(other)?);
     (record.offset, record.size) = (offset, size);
     match result {
@@ -93,7 +93,7 @@ fn ready(call: &Call<'_>, done: Done, state: &mut State) -> Result<(), Problem> 
 }
 
 fn process(pid: u64, state: &mut State) -> Result<ProcessId, Problem> {
-    Ok(state.names.process(Process { pid, ..Process::default() })?)
+    Ok(state.tables.names.process(Process { pid, ..Process::default() })?)
 }
 
 impl Parser for Strace {
@@ -104,7 +104,7 @@ impl Parser for Strace {
             return Ok(());
         }
         let line = line::parse(text).ok_or_else(|| no("line of `strace -ttt`", text))?;
-        state.about.clock = Clock::Unix;
+        state.tables.about.clock = Clock::Unix;
         self.acquaint(line.pid);
         let pid = line.pid;
         match line.event {
@@ -143,7 +143,7 @@ impl Parser for Strace {
         begun.iter().try_for_each(|(pid, begun)| self.finished(&begun.call(*pid), state))?;
         if self.without_begin > 0 {
             let gap = Gap::new(GapReason::Unreadable, "calls were resumed whose begin is not in the trace");
-            state.gaps.push(Gap { count: self.without_begin, ..gap });
+            state.tables.gaps.push(Gap { count: self.without_begin, ..gap });
         }
         Ok(())
     }
@@ -196,7 +196,7 @@ mod tests {
         let reads: Vec<(u64, u64)> =
             source.records().iter().filter(|record| record.op == Op::Read).map(|record| (record.offset, record.size)).collect();
         assert_eq!(reads[..4], [(0, 4096), (4096, 4096), (4106, 5), (100, 5)], "parent and child share the place");
-        assert_eq!(source.names.path(source.records()[0].file), b"/w/in, a");
+        assert_eq!(source.tables.names.path(source.records()[0].file), b"/w/in, a");
         assert_eq!(source.records()[0].flags, Flags::FOR_READING);
     }
 
@@ -209,14 +209,14 @@ mod tests {
         assert_eq!((writes[1].offset, writes[1].size, writes[1].result, writes[1].duration_ns), (8192, 512, -28, 200_000));
         assert_eq!(writes.len(), 3, "a pipe is no file");
         let copied = source.records().iter().find(|record| record.offset == 4096 && record.size == 100).unwrap();
-        assert_eq!((copied.op, source.names.path(copied.file)), (Op::Read, &b"/w/from"[..]));
+        assert_eq!((copied.op, source.tables.names.path(copied.file)), (Op::Read, &b"/w/from"[..]));
         assert_eq!((writes[2].size, writes[2].flags.has(Flags::NO_OFFSET)), (100, true));
         let rename = find(Op::Rename);
-        assert_eq!((source.names.path(rename.file), source.names.path(rename.other)), (&b"/w/log"[..], &b"/w/old"[..]));
+        assert_eq!((source.tables.names.path(rename.file), source.tables.names.path(rename.other)), (&b"/w/log"[..], &b"/w/old"[..]));
         assert!(find(Op::Sync).flags.has(Flags::UNFINISHED));
-        assert_eq!(source.about.clock, Clock::Unix);
+        assert_eq!(source.tables.about.clock, Clock::Unix);
         let late = all(Reader::new(&b"10 1.5 <... read resumed>\"x\", 5) = 5 <0.1>\n10 1.6 close(3</a>) = 0\n"[..])).unwrap();
-        assert_eq!((late.records().len(), late.gaps[0].reason, late.gaps[0].count), (1, GapReason::Unreadable, 1));
+        assert_eq!((late.records().len(), late.tables.gaps[0].reason, late.tables.gaps[0].count), (1, GapReason::Unreadable, 1));
         let error = all(Reader::new(&b"10 1.5 close(3) = 0\nnonsense\n"[..])).unwrap_err().to_string();
         assert!(error.contains("line 2"), "{error}");
     }

@@ -1,6 +1,9 @@
 //! Writing back in the background (B-05): a queue of dirty chunks, which home takes from the old end as fast as it can.
 
+use forebay_core::config::WriteBack;
+
 use super::workload::Workload;
+use super::{BufferConfig, Level, Rates};
 
 const NIL: u32 = u32::MAX;
 const NS_PER_S: u128 = 1_000_000_000;
@@ -20,8 +23,14 @@ pub(super) struct Background {
 }
 
 impl Background {
+    /// One, if this buffer writes back in the background.
+    pub(super) fn of(workload: &Workload, config: &BufferConfig, rates: &Rates) -> Option<Background> {
+        let bytes_per_s = || rates.of(config.nodes, Level::HomeWrite, u64::from(workload.chunk_bytes()));
+        (config.write_back == WriteBack::Async).then(|| Background::new(workload, bytes_per_s()))
+    }
+
     /// Home takes this many bytes a second.
-    pub(super) fn new(workload: &Workload, bytes_per_s: f64) -> Background {
+    fn new(workload: &Workload, bytes_per_s: f64) -> Background {
         Background {
             links: vec![(NIL, NIL); workload.chunks() as usize],
             queued: vec![false; workload.chunks() as usize],

@@ -1,13 +1,12 @@
 //! Swapping by chunks (B-01, B-04, B-05, B-06).
 
-use forebay_core::config::WriteBack;
 use forebay_core::policy::replacement::{self, Ranking, RankingUser};
 
 use super::background::Background;
 use super::belady::{Belady, next_uses};
 use super::result::Counters;
 use super::workload::{Reference, Workload};
-use super::{BufferConfig, Level, Policy, Rates};
+use super::{BufferConfig, Policy, Rates};
 
 /// What is known of a chunk: it was in the buffer once; what is there is dirty.
 const SEEN: u8 = 1;
@@ -21,8 +20,7 @@ struct Run<'a> {
 
 pub(super) fn run(workload: &Workload, config: &BufferConfig, rates: &Rates) -> Counters {
     let capacity_chunks = config.capacity_bytes / u64::from(workload.chunk_bytes());
-    let background = (config.write_back == WriteBack::Async)
-        .then(|| Background::new(workload, rates.of(config.nodes, Level::HomeWrite, u64::from(workload.chunk_bytes()))));
+    let background = Background::of(workload, config, rates);
     let run = Run { workload, capacity_chunks, background };
     match config.policy {
         Policy::Online(kind) => replacement::with(kind, capacity_chunks, run),
@@ -42,12 +40,9 @@ impl RankingUser for Run<'_> {
             workload.references.iter().for_each(|reference| model.reference(*reference));
             return model.finish();
         }
-        let mut from = 0;
-        for operation in &workload.operations {
-            model.run_background(operation.start_ns);
-            let to = operation.references_end as usize;
-            workload.references[from..to].iter().for_each(|reference| model.reference(*reference));
-            from = to;
+        for (start_ns, references) in workload.by_operation() {
+            model.run_background(start_ns);
+            references.iter().for_each(|reference| model.reference(*reference));
         }
         model.finish()
     }
@@ -83,29 +78,15 @@ impl<R: Ranking> Model<'_, R> {
     fn reference(&mut self, reference: Reference) {
         let chunk = reference.chunk();
         let known = self.known[chunk as usize];
-        let counters = &mut self.counters;
-        let bytes = u64::from(reference.bytes);
         let is_hit = self.ranking.contains(chunk);
+        self.counters.count(reference, is_hit, known & SEEN != 0, 1);
         if reference.is_write() {
-            counters.write_chunks += 1;
-            counters.write_bytes += bytes;
-            counters.write_hits += u64::from(is_hit);
             self.known[chunk as usize] = SEEN | DIRTY;
             if let Some(background) = &mut self.background {
                 background.push(chunk);
             }
-        } else if is_hit {
-            counters.read_hit_chunks += 1;
-            counters.read_hit_bytes += bytes;
         } else if known & SEEN == 0 {
-            counters.first_read_chunks += 1;
-            counters.first_read_references += 1;
-            counters.first_read_bytes += bytes;
             self.known[chunk as usize] = SEEN;
-        } else {
-            counters.read_again_chunks += 1;
-            counters.read_again_references += 1;
-            counters.read_again_bytes += bytes;
         }
         if is_hit { self.ranking.on_access(chunk, |_| ()) } else { self.enter(chunk) }
     }

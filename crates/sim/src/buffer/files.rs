@@ -3,13 +3,12 @@
 //! A read of a file that is not there brings all of it in, and so does a write to one that was swapped out; a write to one that
 //! was never there makes it, as a new file. Files are as large as the trace says in the end.
 
-use forebay_core::config::WriteBack;
 use forebay_core::policy::replacement::{self, Ranking, RankingUser};
 
 use super::background::Background;
 use super::result::Counters;
 use super::workload::{Reference, Workload};
-use super::{Belady, BufferConfig, Infeasible, Level, Policy, Rates};
+use super::{Belady, BufferConfig, Infeasible, Policy, Rates};
 
 struct Run<'a> {
     workload: &'a Workload,
@@ -28,8 +27,7 @@ pub(super) fn run(workload: &Workload, config: &BufferConfig, rates: &Rates, dir
     }
     let used = sizes.iter().filter(|chunks| **chunks > 0).count().max(1) as u64;
     let files_about = (capacity_chunks / (sizes.iter().sum::<u64>() / used).max(1)).max(1);
-    let background =
-        (config.write_back == WriteBack::Async).then(|| Background::new(workload, rates.of(config.nodes, Level::HomeWrite, chunk_bytes)));
+    let background = Background::of(workload, config, rates);
     let run = Run { workload, capacity_chunks, dirty_only, background };
     Ok(match config.policy {
         Policy::Online(kind) => replacement::with(kind, files_about, run),
@@ -66,12 +64,9 @@ impl RankingUser for Run<'_> {
             counters: Counters::default(),
         };
         model.ranking.reserve(files as u32);
-        let mut from = 0;
-        for operation in &workload.operations {
-            model.run_background(operation.start_ns);
-            let to = operation.references_end as usize;
-            workload.references[from..to].iter().for_each(|reference| model.reference(*reference));
-            from = to;
+        for (start_ns, references) in workload.by_operation() {
+            model.run_background(start_ns);
+            references.iter().for_each(|reference| model.reference(*reference));
         }
         model.counters.dirty_chunks_left = model.dirty.iter().filter(|dirty| **dirty).count() as u64;
         model.counters
@@ -110,33 +105,18 @@ impl<R: Ranking> Model<'_, R> {
         let file = self.workload.files[chunk as usize];
         let is_hit = self.ranking.contains(file);
         let was_seen = self.seen[file as usize];
-        let bytes = u64::from(reference.bytes);
         if is_hit {
             self.ranking.on_access(file, |_| ())
         } else {
             self.enter(file)
         }
-        let counters = &mut self.counters;
-        let loaded = self.workload.file_chunks[file as usize];
+        let loaded_chunks = self.workload.file_chunks[file as usize];
+        self.counters.count(reference, is_hit, was_seen, loaded_chunks);
         if reference.is_write() {
-            counters.write_chunks += 1;
-            counters.write_bytes += bytes;
-            counters.write_hits += u64::from(is_hit);
             if !is_hit && was_seen {
-                counters.read_again_chunks += loaded;
+                self.counters.read_again_chunks += loaded_chunks;
             }
             self.soil(chunk, file);
-        } else if is_hit {
-            counters.read_hit_chunks += 1;
-            counters.read_hit_bytes += bytes;
-        } else if was_seen {
-            counters.read_again_chunks += loaded;
-            counters.read_again_references += 1;
-            counters.read_again_bytes += bytes;
-        } else {
-            counters.first_read_chunks += loaded;
-            counters.first_read_references += 1;
-            counters.first_read_bytes += bytes;
         }
     }
 

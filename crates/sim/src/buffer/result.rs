@@ -1,5 +1,6 @@
 //! Counters of a run (B-02) and what they say of throughput (B-03).
 
+use super::workload::Reference;
 use super::{BufferConfig, Counting, Level, Rates, Workload};
 
 /// What happened, in chunks, touches of chunks, and bytes that were asked for.
@@ -38,6 +39,28 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// Counts a touch of what is in the buffer or not, and was there once or not; a read brings so many chunks of it in.
+    #[inline]
+    pub(super) fn count(&mut self, reference: Reference, is_hit: bool, was_seen: bool, loaded_chunks: u64) {
+        let bytes = u64::from(reference.bytes);
+        if reference.is_write() {
+            self.write_chunks += 1;
+            self.write_bytes += bytes;
+            self.write_hits += u64::from(is_hit);
+        } else if is_hit {
+            self.read_hit_chunks += 1;
+            self.read_hit_bytes += bytes;
+        } else if was_seen {
+            self.read_again_chunks += loaded_chunks;
+            self.read_again_references += 1;
+            self.read_again_bytes += bytes;
+        } else {
+            self.first_read_chunks += loaded_chunks;
+            self.first_read_references += 1;
+            self.first_read_bytes += bytes;
+        }
+    }
+
     /// Touches that did not find their chunk in the buffer, as a share of all.
     #[must_use]
     pub fn miss_ratio(&self) -> f64 {

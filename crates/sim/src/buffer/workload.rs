@@ -52,6 +52,15 @@ impl Workload {
         self.chunk_bytes
     }
 
+    /// The touches of each operation, and when it began.
+    pub(super) fn by_operation(&self) -> impl Iterator<Item = (u64, &[Reference])> {
+        let mut from = 0;
+        self.operations.iter().map(move |operation| {
+            let to = operation.references_end as usize;
+            (operation.start_ns, &self.references[std::mem::replace(&mut from, to)..to])
+        })
+    }
+
     /// Touches of chunks.
     #[must_use]
     pub fn references(&self) -> u64 {

@@ -329,10 +329,6 @@ impl Node {
                 self.record(Record::HomeEntry { parent: *parent, name: name.clone(), ino });
             }
             self.release_change(&job);
-            // What lost its last name meanwhile could not go before.
-            for ino in job.displaced.iter().chain([&job.ino]) {
-                self.drop_if_unreachable(*ino);
-            }
         }
         self.stir_home();
     }
@@ -350,14 +346,17 @@ impl Node {
         }
         self.home.barring -= u32::from(job.bars);
         self.resume_home_users();
+        // What lost its last name here, or has lost it at home now, could not go before.
+        for ino in job.displaced.iter().chain([&job.ino]) {
+            self.drop_if_unreachable(*ino);
+        }
     }
 
     /// The change is durable at home.
     pub(super) fn change_settled(&mut self, job: ChangeJob) {
-        let mut displaced = Vec::new();
         for (parent, name, ino) in &job.slots {
-            displaced.extend(self.names.slot(*parent, name).home.filter(|old| *old != job.ino));
-            if let Some(old) = displaced.last().copied().or(job.is_removal.then_some(job.ino))
+            let displaced = self.names.slot(*parent, name).home.filter(|old| *old != job.ino);
+            if let Some(old) = displaced.or(job.is_removal.then_some(job.ino))
                 && self.names.inodes.get(&old).is_some_and(|i| i.opens > 0 && i.attr_loaded && i.attr.kind == Kind::File)
             {
                 // What home has of it is known by its name's file, which is about to go.
@@ -368,11 +367,6 @@ impl Node {
             self.trouble_is_over(&Subject::Name(*parent, name.clone()));
         }
         self.release_change(&job);
-        if job.is_removal || !displaced.is_empty() {
-            for ino in displaced.into_iter().chain([job.ino]) {
-                self.drop_if_unreachable(ino);
-            }
-        }
         if self.names.inodes.get(&job.ino).is_some_and(|i| i.attr_version != i.attr_home && i.dir.is_none()) {
             self.home.note_dirty(job.ino);
         }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use forebay_tests::process::{self, DEADLINE, Ended, eventually, is_mounted, is_root, machine_has};
-use forebay_tests::sandbox::{AMPLE, Sandbox, TIGHT};
+use forebay_tests::sandbox::{AMPLE, Sandbox, TIGHT, holds};
 use forebay_tests::staged::Staged;
 
 const NOT_HOME: i32 = 74;
@@ -16,11 +16,6 @@ const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
 const EROFS: i32 = 30;
 const EDQUOT: i32 = 122;
-
-#[track_caller]
-fn holds(file: &Path, text: &str) {
-    assert_eq!(fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display())), text, "{}", file.display());
-}
 
 /// What a run says that leaves something in its buffer.
 #[track_caller]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use forebay_tests::process::{DEADLINE, Ended, Process, eventually, is_root, machine_has, run, unmount};
-use forebay_tests::sandbox::{Sandbox, SlowHome};
+use forebay_tests::sandbox::{Sandbox, SlowHome, holds};
 use forebay_tests::staged::Staged;
 
 const INTERNAL: i32 = 70;
@@ -68,11 +68,6 @@ fn start(sandbox: &Sandbox, buffer: &Path, script: &str) -> Staged {
     command.arg("--backing").arg(sandbox.home()).arg("--mount").arg(sandbox.mount()).arg("--buffer").arg(buffer);
     command.arg("--memory-dir").arg(sandbox.memory()).args(["--capacity", "8MiB", "--memory", "2MiB", "--chunk", "64KiB"]);
     Staged::of(sandbox, command, script)
-}
-
-#[track_caller]
-fn holds(file: &Path, text: &str) {
-    assert_eq!(fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display())), text, "{}", file.display());
 }
 
 /// What `WRITER` leaves.

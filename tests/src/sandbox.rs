@@ -258,6 +258,15 @@ impl Drop for Sandbox {
     }
 }
 
+/// Asserts that a file has this text.
+///
+/// # Panics
+/// When it has another, or none.
+#[track_caller]
+pub fn holds(file: &Path, text: &str) {
+    assert_eq!(fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display())), text, "{}", file.display());
+}
+
 /// The same script on a plain directory and under Forebay leaves the same behind, apart from paths that hold times; gives what is at home.
 ///
 /// # Panics

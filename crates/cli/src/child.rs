@@ -52,8 +52,7 @@ fn refusal(name: &OsString, error: &io::Error) -> Error {
 impl Child {
     /// Starts `command` in the directory `stand`, which is looked up anew: what is mounted over it now is where the command stands.
     pub(crate) fn start(command: &[OsString], mount: &Path, stand: &Path) -> Result<Child, Error> {
-        let (name, arguments) =
-            command.split_first().ok_or_else(|| Error::Coded { message: "no command is given".into(), exit: Exit::Usage })?;
+        let (name, arguments) = command.split_first().ok_or_else(|| Error::usage("no command is given"))?;
         let own_group = !has_terminal();
         let mut builder = Command::new(name);
         builder.args(arguments).current_dir(stand).env("FOREBAY_MOUNT", mount).env("PWD", stand);

@@ -73,6 +73,11 @@ pub(crate) enum Error {
 }
 
 impl Error {
+    /// A fault of the command line.
+    pub(crate) fn usage(message: impl Into<String>) -> Error {
+        Error::Coded { message: message.into(), exit: Exit::Usage }
+    }
+
     /// The exit status of this failure.
     pub(crate) fn code(&self) -> u8 {
         let exit = match self {

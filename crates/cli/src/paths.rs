@@ -8,7 +8,7 @@ use forebay_core::attr::Kind;
 
 use crate::control::client::Files;
 use crate::control::files::{FileAction, FileAnswer};
-use crate::error::{Error, Exit};
+use crate::error::Error;
 use crate::registry::Tag;
 
 /// Paths that a pattern may stand for.
@@ -16,10 +16,6 @@ const MATCHES_MAX: usize = 1_000_000;
 
 /// A path below a mount, bytes as they are; empty is the mount itself.
 pub(crate) type Below = Vec<u8>;
-
-fn usage(message: String) -> Error {
-    Error::Coded { message, exit: Exit::Usage }
-}
 
 /// `path` without `.` and `..`; none if it leads above its beginning.
 fn plain(path: &Path) -> Option<PathBuf> {
@@ -48,7 +44,8 @@ pub(crate) fn below(tag: &Tag, path: &Path, here: &Path) -> Result<Below, Error>
     };
     let plain = found.as_deref().and_then(plain);
     let mount = tag.mount.as_deref().unwrap_or(&tag.backing).display();
-    let plain = plain.ok_or_else(|| usage(format!("{} does not lie in {mount}, nor in {}", path.display(), tag.backing.display())))?;
+    let plain =
+        plain.ok_or_else(|| Error::usage(format!("{} does not lie in {mount}, nor in {}", path.display(), tag.backing.display())))?;
     Ok(plain.as_os_str().as_bytes().to_vec())
 }
 
@@ -161,7 +158,7 @@ pub(crate) fn expand(files: &mut Files, pattern: &[u8]) -> Result<Vec<Below>, Er
             }
             if next.len() > MATCHES_MAX {
                 let shown = String::from_utf8_lossy(pattern).into_owned();
-                return Err(usage(format!("{shown} stands for more than {MATCHES_MAX} paths; name their directory instead")));
+                return Err(Error::usage(format!("{shown} stands for more than {MATCHES_MAX} paths; name their directory instead")));
             }
         }
         next.sort();

@@ -68,10 +68,9 @@ fn resolve(path: &Path) -> PathBuf {
 /// The instance that is meant, when the one who asks may have left it open.
 fn target(args: &TargetArgs) -> Result<Target, Error> {
     let around = std::env::var_os("FOREBAY_MOUNT").map(PathBuf::from);
-    Target::of(args.mount.as_ref(), args.buffer.as_ref()).or_else(|| around.map(Target::Mount)).ok_or_else(|| Error::Coded {
-        message: "say which instance is meant: give its MOUNT, or its --buffer DIR".into(),
-        exit: crate::error::Exit::Usage,
-    })
+    Target::of(args.mount.as_ref(), args.buffer.as_ref())
+        .or_else(|| around.map(Target::Mount))
+        .ok_or_else(|| Error::usage("say which instance is meant: give its MOUNT, or its --buffer DIR"))
 }
 
 /// The running instance that files belong to: the one that is named, else the one around, else the one in which `path` lies, or else the
@@ -93,10 +92,7 @@ pub(crate) fn running(mount: Option<&PathBuf>, buffer: Option<&PathBuf>, path: O
         Some((_, at)) => Ok(all.swap_remove(at)),
         None if all.len() == 1 => Ok(all.swap_remove(0)),
         None if all.is_empty() => Err(Error::Unavailable("this user has no running instances".into())),
-        None => Err(Error::Coded {
-            message: "say which instance is meant: give its mount as --mount MOUNT, or its --buffer DIR".into(),
-            exit: crate::error::Exit::Usage,
-        }),
+        None => Err(Error::usage("say which instance is meant: give its mount as --mount MOUNT, or its --buffer DIR")),
     }
 }
 

@@ -16,7 +16,7 @@ use crate::args::SimArgs;
 use crate::console::Console;
 use crate::error::{Error, Exit};
 use crate::size;
-use crate::tracefile::{self, usage};
+use crate::tracefile;
 
 /// The most simulations of one command.
 const CONFIGS_MAX: usize = 100_000;
@@ -120,7 +120,7 @@ impl Row {
 fn values(option: &str, text: &str, parse: &dyn Fn(&str) -> Result<u64, String>) -> Result<Vec<u64>, Error> {
     let mut values = Vec::new();
     for part in text.split(',').map(str::trim) {
-        let wrong = |why: String| usage(format!("{option}: \"{part}\": {why}"));
+        let wrong = |why: String| Error::usage(format!("{option}: \"{part}\": {why}"));
         let number = |text: &str| parse(text).map_err(wrong);
         let Some((from, rest)) = part.split_once("..") else {
             values.push(number(part)?);
@@ -140,7 +140,7 @@ fn values(option: &str, text: &str, parse: &dyn Fn(&str) -> Result<u64, String>)
             at = if is_factor { at.saturating_mul(step) } else { at.saturating_add(step) };
         }
     }
-    if values.len() >= VALUES_MAX { Err(usage(format!("{option}: more than {VALUES_MAX} values"))) } else { Ok(values) }
+    if values.len() >= VALUES_MAX { Err(Error::usage(format!("{option}: more than {VALUES_MAX} values"))) } else { Ok(values) }
 }
 
 /// What stands behind the names of a list.
@@ -148,7 +148,7 @@ fn named<T: Copy>(option: &str, text: &str, known: &[(&str, T)]) -> Result<Vec<T
     let find = |name: &str| {
         let found = known.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| *value);
         let names = || known.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-        found.ok_or_else(|| usage(format!("{option}: \"{name}\" is none of {}", names())))
+        found.ok_or_else(|| Error::usage(format!("{option}: \"{name}\" is none of {}", names())))
     };
     text.split(',').map(|name| find(name.trim())).collect()
 }
@@ -191,7 +191,7 @@ fn configs(args: &SimArgs, footprint_bytes: u64, chunk_bytes: u32) -> Result<Vec
                         configs.push(BufferConfig { capacity_bytes, policy, granularity, write_back, counting, nodes: nodes as u32 });
                     }
                     if configs.len() > CONFIGS_MAX {
-                        return Err(usage(format!("more than {CONFIGS_MAX} simulations; ask for fewer at a time")));
+                        return Err(Error::usage(format!("more than {CONFIGS_MAX} simulations; ask for fewer at a time")));
                     }
                 }
             }

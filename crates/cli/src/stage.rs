@@ -45,10 +45,6 @@ fn files(tag: &Tag) -> Result<Files, Error> {
     Control::connect(&tag.buffer).map_err(|error| remote::unreachable(tag, &error))?.files()
 }
 
-fn usage(message: &str) -> Error {
-    Error::Coded { message: message.into(), exit: Exit::Usage }
-}
-
 /// The paths of a list: one a line, blank lines and lines that begin with `#` left out.
 fn read_list(path: &Path) -> Result<Vec<PathBuf>, Error> {
     let cannot = |error: std::io::Error| Error::Coded {
@@ -237,7 +233,7 @@ pub(crate) fn command(direction: Direction, args: &StageArgs, console: Console) 
     if let Some(list) = &args.list {
         given.extend(read_list(list)?);
     } else if given.is_empty() {
-        return Err(usage("say what is meant: give paths, or a file with one path a line as --list FILE"));
+        return Err(Error::usage("say what is meant: give paths, or a file with one path a line as --list FILE"));
     }
     let tag = instance(&args.instance, given.first().map(PathBuf::as_path))?;
     let mut budget_bytes = 0;

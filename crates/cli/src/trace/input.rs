@@ -69,8 +69,7 @@ pub(super) fn sorted(path: &Path, read: &ReadArgs, correct: &CorrectArgs, folder
     if correct.overhead.is_empty() {
         return Ok(source);
     }
-    let mut overhead = Overhead::new(correct.overhead.iter().copied())
-        .map_err(|error| Error::Coded { message: format!("--overhead: {error}"), exit: Exit::Usage })?;
+    let mut overhead = Overhead::new(correct.overhead.iter().copied()).map_err(|error| Error::usage(format!("--overhead: {error}")))?;
     overhead.previous = correct.overhead_previous;
     Ok(Box::new(Corrected::new(source, overhead)))
 }

@@ -9,6 +9,7 @@ use forebay_tests::sandbox::{Sandbox, SlowHome, holds};
 use forebay_tests::staged::Staged;
 
 const INTERNAL: i32 = 70;
+const NOT_HOME: i32 = 74;
 const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
 const EROFS: i32 = 30;
@@ -36,7 +37,7 @@ impl BadDisk {
     }
 
     fn start(&self, script: &str) -> Staged {
-        start(&self.sandbox, &self.buffer, script)
+        start(&self.sandbox, &self.buffer, &[], script)
     }
 
     fn is_let_go(&self, ended: &Ended, changed: &[(&str, &str)]) {
@@ -59,14 +60,19 @@ fn is_let_go(sandbox: &Sandbox, buffer: &Path, ended: &Ended, changed: &[(&str, 
     for (name, text) in changed {
         holds(&sandbox.home().join(name), text);
     }
-    let left = fs::read_dir(sandbox.home()).expect("home").filter_map(Result::ok).map(|entry| entry.file_name());
+    assert_nothing_of_ours(&sandbox.home());
+}
+
+#[track_caller]
+fn assert_nothing_of_ours(home: &Path) {
+    let left = fs::read_dir(home).expect("home").filter_map(Result::ok).map(|entry| entry.file_name());
     assert!(!left.into_iter().any(|name| name.to_string_lossy().starts_with(".forebay")), "nothing of Forebay stays at home");
 }
 
-fn start(sandbox: &Sandbox, buffer: &Path, script: &str) -> Staged {
+fn start(sandbox: &Sandbox, buffer: &Path, options: &[&str], script: &str) -> Staged {
     let mut command = sandbox.forebay("run");
     command.arg("--backing").arg(sandbox.home()).arg("--mount").arg(sandbox.mount()).arg("--buffer").arg(buffer);
-    command.arg("--memory-dir").arg(sandbox.memory()).args(["--capacity", "8MiB", "--memory", "2MiB", "--chunk", "64KiB"]);
+    command.arg("--memory-dir").arg(sandbox.memory()).args(["--capacity", "8MiB", "--memory", "2MiB", "--chunk", "64KiB"]).args(options);
     Staged::of(sandbox, command, script)
 }
 
@@ -122,6 +128,43 @@ fn a_disk_that_fails_or_turns_read_only() {
         bad.disk.heal();
         bad.is_let_go(&ended, &[("a", "newer than what the buffer knows\n")]);
     }
+}
+
+/// Something cannot go home, and then the buffer's disk takes no more records: what is home may be newer than the records know, so a recovery is
+/// refused until somebody says that it may undo that, and then brings home what was acknowledged before the disk failed.
+#[test]
+fn a_disk_that_fails_while_something_is_not_home() {
+    if !machine_has(&[]) {
+        return;
+    }
+    let bad = BadDisk::new();
+    let home = bad.sandbox.home();
+    fs::write(home.join("victim"), "old").expect("an old file");
+    let script = "echo one >a && sync a && echo replaced >victim && sync victim || exit 9; reach written; pass failing
+        echo two 2>/dev/null >b && exit 8; cat victim a";
+    let mut staged = start(&bad.sandbox, &bad.buffer, &["--write-back", "sync"], script);
+    staged.reached("written");
+    fs::remove_file(home.join("victim")).expect("the old file");
+    bad.disk.fail_changes(EIO);
+    staged.pass("failing");
+    let ended = staged.end(NOT_HOME);
+    assert_eq!(ended.stdout, "replaced\none\n");
+    assert!(ended.stderr.contains("could be undone") && ended.stderr.contains("--force"), "{}", ended.stderr);
+    bad.disk.heal();
+    fs::write(home.join("victim"), "").expect("the remedy");
+    let recover = |options: &[&str]| {
+        let mut command = bad.sandbox.forebay("recover");
+        command.arg("--buffer").arg(&bad.buffer).args(options);
+        Process::start(command, &bad.sandbox.outside(), "recover").wait(DEADLINE)
+    };
+    let refused = recover(&[]).expect_code(NOT_HOME);
+    assert!(refused.stderr.contains("could undo changes there") && refused.stderr.contains("--force"), "{}", refused.stderr);
+    holds(&home.join("victim"), "");
+    recover(&["--force"]).expect_code(0);
+    holds(&home.join("victim"), "replaced\n");
+    holds(&home.join("a"), "one\n");
+    assert!(!bad.buffer.join("superblock").exists(), "the buffer is gone");
+    assert_nothing_of_ours(&home);
 }
 
 /// A disk without space: who changes something waits, `status` says for what, what is there can be read, and all goes on by itself when
@@ -211,7 +254,7 @@ fn a_disk_that_others_fill_and_free() {
     }
     let _mounted = Unmounted(disk.clone());
     let buffer = disk.join("buffer");
-    let mut staged = start(&sandbox, &buffer, &format!("echo early >early; reach written; pass full; {WRITER}"));
+    let mut staged = start(&sandbox, &buffer, &[], &format!("echo early >early; reach written; pass full; {WRITER}"));
     staged.reached("written");
     let filler = disk.join("filler");
     // It ends with ENOSPC, as it shall.
@@ -253,7 +296,7 @@ fn a_file_system_that_turns_read_only() {
     let buffer = disk.join("buffer");
     let script = "echo first >a && sync a && echo second >>a && mkdir d && echo third >d/b || exit 9; reach written; pass failing
         i=0; while echo $i >more-$i; do i=$((i + 1)); echo $i >\"$OUTSIDE/count\"; done 2>\"$OUTSIDE/error\"; cat a";
-    let mut staged = start(&sandbox, &buffer, script);
+    let mut staged = start(&sandbox, &buffer, &[], script);
     staged.reached("written");
     fs::write(&trigger, "1").expect("the kernel takes it");
     staged.pass("failing");

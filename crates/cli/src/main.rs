@@ -30,6 +30,8 @@ mod recover;
 mod registry;
 mod remote;
 mod replay;
+#[allow(dead_code)] // Pages of `sim` and `reproduce` use the rest.
+mod report;
 mod run;
 mod session;
 mod show;

@@ -20,7 +20,8 @@ pub(crate) enum Style {
     Line,
     /// Signs only.
     Points,
-    /// From each point level to the next, filled down to zero: what happens in intervals, which begin at the points.
+    /// From each point level to the next, filled down to zero: what happens in intervals, which begin at the points. The last point only
+    /// says where the last interval ends.
     Steps,
 }
 
@@ -53,14 +54,6 @@ impl Series {
     pub(crate) fn with_errors(name: impl Into<String>, style: Style, points: impl IntoIterator<Item = Point>) -> Series {
         let points = points.into_iter().filter(|point| point.x.is_finite() && point.y.is_finite()).collect();
         Series { name: name.into(), style, points }
-    }
-
-    /// Where the last interval ends: it is as long as the one before.
-    fn end(&self) -> Option<f64> {
-        match (self.style, &self.points[..]) {
-            (Style::Steps, [.., before, last]) => Some(2.0 * last.x - before.x),
-            _ => None,
-        }
     }
 }
 
@@ -150,11 +143,10 @@ impl Xy {
         let base = area.y(y.base());
         match (series.style, places.last()) {
             (_, None) => return,
-            (Style::Steps, Some(last)) => {
+            (Style::Steps, Some(_)) => {
                 let mut path = format!("M{:.1} {base:.1}", places[0].0);
-                let end = series.end().and_then(|end| x.place(end)).map_or(last.0, |end| area.x(end));
-                for (at, (_, y)) in places.iter().enumerate() {
-                    let _ = write!(path, "V{y:.1}H{:.1}", places.get(at + 1).map_or(end, |next| next.0));
+                for two in places.windows(2) {
+                    let _ = write!(path, "V{:.1}H{:.1}", two[0].1, two[1].0);
                 }
                 sheet.draw(&format!("<path class=\"s {class}\" d=\"{path}V{base:.1}z\"/>"));
             }
@@ -197,9 +189,11 @@ impl Xy {
 
     fn draw_tips(&self, sheet: &mut Sheet, x: &Fitted, area: Area) {
         let columns: Vec<(f64, f64)> = self.columns().into_iter().filter_map(|at| Some((at, area.x(x.place(at)?)))).collect();
-        for (at, (value, place)) in columns.iter().enumerate() {
-            let left = if at == 0 { area.left } else { f64::midpoint(columns[at - 1].1, *place) };
-            let right = columns.get(at + 1).map_or(area.right, |next| f64::midpoint(*place, next.1));
+        let is_steps = self.series.iter().all(|series| series.style == Style::Steps);
+        let border = |place: f64, next: f64| if is_steps { next } else { f64::midpoint(place, next) };
+        for (at, (value, place)) in columns.iter().enumerate().take(columns.len() - usize::from(is_steps && !columns.is_empty())) {
+            let left = if at == 0 { area.left } else { border(columns[at - 1].1, *place) };
+            let right = columns.get(at + 1).map_or(area.right, |next| border(*place, next.1));
             let mut lines = vec![self.x.unit.show(*value)];
             let named = self.series.iter().filter_map(|series| Some(format!("{}: {}", series.name, self.shown(series, *value)?)));
             lines.extend(named);
@@ -214,8 +208,7 @@ impl Plot for Xy {
         let has_steps = self.series.iter().any(|series| series.style == Style::Steps);
         let y = self.y.fit(ends.chain(self.y_marks.iter().map(|(y, _)| *y)).chain(has_steps.then_some(0.0)));
         let bands = self.bands.iter().flat_map(|(from, to)| [*from, *to]);
-        let ends = self.series.iter().filter_map(Series::end);
-        let x = self.x.fit_tight(self.points().map(|point| point.x).chain(ends).chain(self.x_marks.iter().map(|(x, _)| *x)).chain(bands));
+        let x = self.x.fit_tight(self.points().map(|point| point.x).chain(self.x_marks.iter().map(|(x, _)| *x)).chain(bands));
         let mut sheet = Sheet::new(HEIGHT);
         let area = sheet.value_axis(&self.y, &y, 46.0);
         self.draw_bands(&mut sheet, &x, area);

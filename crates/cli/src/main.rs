@@ -30,7 +30,7 @@ mod recover;
 mod registry;
 mod remote;
 mod replay;
-#[allow(dead_code)] // Pages of `sim` and `reproduce` use the rest.
+#[allow(dead_code, unused_imports)] // Pages of `sim` and `reproduce` use the rest.
 mod report;
 mod run;
 mod session;

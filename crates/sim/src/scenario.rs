@@ -318,15 +318,6 @@ impl Scenario {
     }
 }
 
-/// One of the six that came first, by chance; in the modes without faults and in a quarter of the seeds one of the others, so that every
-/// other seed keeps what it did.
-fn replacement(mode: Mode, seed: u64, rng: &mut Rng) -> ReplacementKind {
-    let (first, later) = ReplacementKind::ALL.split_at(6);
-    let picked = *rng.pick(first);
-    let is_for_later = matches!(mode, Mode::Mixed | Mode::Clients | Mode::SharedFile | Mode::Stream | Mode::Tiny | Mode::ManyFiles);
-    if is_for_later && seed % 4 == 3 { later[(seed / 4) as usize % later.len()] } else { picked }
-}
-
 fn config(mode: Mode, seed: u64, rng: &mut Rng) -> NodeConfig {
     let chunk_bytes = *rng.pick(&[4096, 4096, 8192, 16384]);
     let segment_bytes = chunk_bytes * *rng.pick(&[1, 2, 4, 4]);
@@ -344,7 +335,7 @@ fn config(mode: Mode, seed: u64, rng: &mut Rng) -> NodeConfig {
         segment_bytes,
         segments_max,
         memory_segments_max,
-        replacement: replacement(mode, seed, rng),
+        replacement: *rng.pick(&ReplacementKind::ALL),
         write_back: *rng.pick(&[WriteBack::Async, WriteBack::Async, WriteBack::Sync]),
         write_back_delay_ns: *rng.pick(&[0, 1_000_000, 50_000_000, 500_000_000]),
         home_write_bytes_max: chunk_bytes * *rng.pick(&[1, 2, 8]),

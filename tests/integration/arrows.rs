@@ -13,6 +13,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("forebay-server", &["forebay-host", "forebay-store", "forebay-core"]),
     ("forebay-client", &["forebay-host", "forebay-core"]),
     ("forebay-fuse", &["forebay-client", "forebay-host", "forebay-core"]),
+    ("forebay-python", &["forebay-sim", "forebay-trace", "forebay-core"]),
     ("forebay-sim", &["forebay-core", "forebay-store", "forebay-trace"]),
     ("forebay-trace", &["forebay-core"]),
     ("forebay-cli", &["*"]),

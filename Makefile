@@ -41,6 +41,8 @@ unit:
 # The whole, against a real mount. Tests share two cores and one disk: more threads would only make deadlines tight.
 integration:
 	$(CARGO) build $(TEST_BUILD) --locked -p forebay-cli -p forebay-bench -p forebay-tests
+	# As the wheel of its test will want it.
+	$(CARGO) build --locked -p forebay-python
 	$(CARGO) test -p forebay-tests --locked --no-fail-fast -- --test-threads=2
 
 bench: setup

@@ -59,7 +59,8 @@ fn nothing_is_left_for_later() {
 fn there_is_no_unsafe_code() {
     let manifest = toml("Cargo.toml");
     assert_eq!(manifest["workspace"]["lints"]["rust"]["unsafe_code"].as_str(), Some("deny"));
-    let code = |line: &str| line.split("//").next().unwrap_or_default().replace("unsafe_code", "");
+    // With a hyphen it is a word of something else: what a page's security policy allows.
+    let code = |line: &str| line.split("//").next().unwrap_or_default().replace("unsafe_code", "").replace("unsafe-", "");
     assert_none(&lines_where(|line| repository::has_word(&code(line), "unsafe") || line.contains("allow(unsafe_code")));
 }
 

@@ -1,6 +1,9 @@
 //! The threads that read the kernel's requests and answer them.
 //!
-//! A few threads (`steady`) read and serve. A thread that comes to wait in a call, for room or for home, steps out first and another one
+//! Very few threads (`readers`) read and serve small requests: to wake one more costs more than to serve such a request, and the kernel
+//! wakes one of those that sleep at the device for every request that comes. A thread that takes a large request, which is long to copy,
+//! sees to it that others are there meanwhile, `steady` in all at most; it stays there afterwards for as long as large ones come. A thread that
+//! comes to wait in a call, for room or for home, steps out first and another one
 //! takes its place: so requests that need not wait never do, however many others do. Two limits bound this: threads in all, and large
 //! buffers. The kernel wants room for the longest request in every read, so each thread that reads holds a large buffer; one that waits
 //! gives it back, unless the bytes of its own request stand in it.
@@ -16,7 +19,7 @@ use forebay_core::errno::Errno;
 use forebay_core::id::Ino;
 use forebay_core::message::{Reply, Request};
 use forebay_host::log;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustix::io::Errno as OsErrno;
 
 use crate::SessionEnd;
@@ -33,9 +36,11 @@ use crate::watch::Watch;
 
 /// Threads in all, those that wait included.
 const THREADS_MAX: usize = 256;
-/// Threads beyond the steady ones that stay at work when what they waited for has come, so that short waits do not cost a change of
+/// Threads beyond those that are wanted that stay at work when what they waited for has come, so that short waits do not cost a change of
 /// threads each.
 const THREADS_SPARE: usize = 2;
+/// After so many small requests one after the other, a thread that is one too many goes to rest.
+const SMALL_RUN: u32 = 32;
 /// Threads at rest that are kept.
 const REST_MAX: usize = 16;
 /// A request, or the answer to a read, of at most so many bytes has a small buffer of its own.
@@ -49,7 +54,7 @@ pub(crate) struct Session<T: Transport> {
     transport: T,
     agreed: Agreed,
     held: Held,
-    steady: usize,
+    wanted: Wanted,
     buffers: Buffers,
     crew: Mutex<Crew>,
     /// Someone at rest is wanted, or all are to end.
@@ -58,12 +63,23 @@ pub(crate) struct Session<T: Transport> {
     end: Arc<SessionEnd>,
 }
 
+/// How many threads there are to be.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    /// At the device, or at a small request.
+    readers: usize,
+    /// At work in all, those at large requests included, while nobody waits.
+    steady: usize,
+}
+
 #[derive(Default)]
 struct Crew {
     /// Threads in all.
     all: usize,
     /// Of these, threads that read or serve and do not wait in a call; those that were called and are on their way included.
     at_work: usize,
+    /// Of these, threads that serve a large request.
+    at_large: usize,
     /// Threads that rest until they are called.
     at_rest: usize,
     /// Of these, those that were called.
@@ -73,6 +89,18 @@ struct Crew {
     lanes_free: Vec<u32>,
     /// Lanes in all.
     lanes: u32,
+}
+
+impl Crew {
+    /// Whether there are too few threads at work.
+    fn is_short(&self, wanted: Wanted) -> bool {
+        self.at_work - self.at_large < wanted.readers && self.at_work < wanted.steady
+    }
+
+    /// Whether there are more of them than wanted, and than so many more.
+    fn exceeds(&self, wanted: Wanted, spare: usize) -> bool {
+        self.at_work - self.at_large > wanted.readers + spare
+    }
 }
 
 /// How a thread's part in one request goes on.
@@ -98,8 +126,12 @@ struct Turn(Mutex<TurnState>);
 struct TurnState {
     /// What tells the requests of this thread, which come one after the other, from those of others.
     lane: u32,
+    /// It serves a large request.
+    is_large: bool,
     /// It waits or has waited, and is not counted as working.
     stepped_out: bool,
+    /// Small requests since the last large one.
+    small_run: u32,
     /// The large buffer, if this request does not need it.
     spare: Option<Vec<u8>>,
 }
@@ -126,7 +158,7 @@ pub(crate) fn start<T: Transport + 'static>(
         transport,
         agreed,
         held,
-        steady: steady.clamp(1, THREADS_MAX),
+        wanted: wanted(steady),
         buffers: Buffers::new(agreed.request_bytes_max()),
         crew: Mutex::default(),
         called: Condvar::new(),
@@ -135,7 +167,7 @@ pub(crate) fn start<T: Transport + 'static>(
     });
     // One for this function, so that the session does not end before it has begun.
     session.crew.lock().all = 1;
-    for _ in 0..session.steady {
+    for _ in 0..session.wanted.readers {
         let mut crew = session.crew.lock();
         crew.all += 1;
         crew.at_work += 1;
@@ -149,6 +181,13 @@ pub(crate) fn start<T: Transport + 'static>(
     }
     session.lose();
     Ok(device)
+}
+
+/// Half of the processors read; the other half is for those who ask.
+fn wanted(steady: usize) -> Wanted {
+    let steady = steady.clamp(1, THREADS_MAX);
+    let processors = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    Wanted { readers: (processors / 2).clamp(1, steady), steady }
 }
 
 /// Counts a thread out when it ends, in whatever way.
@@ -254,17 +293,22 @@ impl<T: Transport + 'static> Session<T> {
             }
             // The answer takes the place of the request, of which nothing is needed any more.
             Operation::Read { offset, len } if len as usize > SMALL_BYTES => {
+                self.begin_large(turn);
                 self.serve(&header, Operation::Read { offset, len }, &mut large, answer, turn);
                 self.keep(large, turn);
             }
             operation if len > SMALL_BYTES => {
+                self.begin_large(turn);
                 self.serve(&header, operation, data, answer, turn);
                 self.keep(large, turn);
             }
             _ => {
+                let mut state = turn.0.lock();
+                state.small_run = state.small_run.saturating_add(1);
+                drop(state);
                 small.clear();
                 small.extend_from_slice(bytes);
-                turn.0.lock().spare = Some(large);
+                self.keep(large, turn);
                 // As before: these are the same bytes.
                 if let Some(operation) = operation::parse(&header, small) {
                     self.serve(&header, operation, data, answer, turn);
@@ -329,8 +373,20 @@ impl<T: Transport + 'static> Session<T> {
         self.buffers.close();
     }
 
+    /// This thread takes a large request: others are to be there for what comes meanwhile.
+    fn begin_large(self: &Arc<Self>, turn: &Turn) {
+        let mut state = turn.0.lock();
+        state.is_large = true;
+        state.small_run = 0;
+        drop(state);
+        let mut crew = self.crew.lock();
+        crew.at_large += 1;
+        self.call_if_short(crew);
+    }
+
     /// This thread comes to wait: gives its buffer back and sees to it that enough others work.
     fn step_out(self: &Arc<Self>, turn: &Turn) {
+        let was_large;
         {
             let mut state = turn.0.lock();
             if let Some(buffer) = state.spare.take() {
@@ -339,10 +395,17 @@ impl<T: Transport + 'static> Session<T> {
             if std::mem::replace(&mut state.stepped_out, true) {
                 return;
             }
+            was_large = std::mem::take(&mut state.is_large);
         }
         let mut crew = self.crew.lock();
         crew.at_work -= 1;
-        if crew.ended || crew.at_work >= self.steady {
+        crew.at_large -= usize::from(was_large);
+        self.call_if_short(crew);
+    }
+
+    /// Puts one more thread to work if there are too few.
+    fn call_if_short(self: &Arc<Self>, mut crew: MutexGuard<'_, Crew>) {
+        if crew.ended || !crew.is_short(self.wanted) {
             return;
         }
         if crew.at_rest > crew.called {
@@ -361,16 +424,28 @@ impl<T: Transport + 'static> Session<T> {
         }
     }
 
-    /// The request is answered: back to work, or to rest if others have taken over. False when all is over.
+    /// The request is answered: back to work, or to rest if there are enough others. False when all is over.
     fn step_in(&self, turn: &Turn) -> bool {
-        if !std::mem::take(&mut turn.0.lock().stepped_out) {
+        let mut state = turn.0.lock();
+        let stepped_out = std::mem::take(&mut state.stepped_out);
+        let was_large = std::mem::take(&mut state.is_large);
+        let may_go = state.small_run >= SMALL_RUN;
+        drop(state);
+        if !stepped_out && !was_large && !may_go {
             return true;
         }
         let mut crew = self.crew.lock();
-        if crew.at_work < self.steady + THREADS_SPARE {
+        crew.at_large -= usize::from(was_large);
+        if stepped_out {
             crew.at_work += 1;
+        }
+        // Whoever has waited goes only if there are several too many.
+        let spare = if may_go && !stepped_out { 0 } else { THREADS_SPARE };
+        if was_large || !crew.exceeds(self.wanted, spare) {
+            turn.0.lock().small_run = 0;
             return !crew.ended;
         }
+        crew.at_work -= 1;
         if let Some(buffer) = turn.0.lock().spare.take() {
             self.buffers.give(buffer);
         }
@@ -383,6 +458,7 @@ impl<T: Transport + 'static> Session<T> {
         }
         crew.at_rest -= 1;
         crew.called = crew.called.saturating_sub(1);
+        turn.0.lock().small_run = 0;
         !crew.ended
     }
 }

@@ -15,6 +15,8 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 const WATCH_MAX: Duration = Duration::from_micros(50);
 /// A thread that gave way for longer than this has given its processor to somebody who had use for it.
 const GAVE_WAY: Duration = Duration::from_micros(10);
+/// Between two looks, in turns of an empty loop: each look takes a lock of the connection, for which whoever asks would have to wait.
+const PAUSE_TURNS: u32 = 8;
 /// So many look-outs in vain, one after the other, and most are left out.
 const VAIN_MAX: u32 = 8;
 /// Then one in so many is tried all the same.
@@ -57,6 +59,7 @@ fn seen_in_time(device: &impl AsFd) -> bool {
             // An error of the device is seen by whoever reads next.
             Ok(_) | Err(_) => return true,
         }
+        (0..PAUSE_TURNS).for_each(|_| std::hint::spin_loop());
         thread::yield_now();
         let now = Instant::now();
         if now - looked > GAVE_WAY || now - begun > WATCH_MAX {

@@ -372,7 +372,8 @@ impl Journal {
     }
 
     fn io(&self, action: &'static str) -> impl FnOnce(io::Error) -> JournalError {
-        io_error(&*self.directory, action, &format::file_name(self.number))
+        // The name is made when it is needed: this stands in the way of every record.
+        move |source| io_error(&*self.directory, action, &format::file_name(self.number))(source)
     }
 }
 
@@ -397,9 +398,8 @@ fn numbers(directory: &dyn Directory) -> Result<Vec<u64>, JournalError> {
     Ok(numbers)
 }
 
-fn io_error(directory: &dyn Directory, action: &'static str, name: &str) -> impl FnOnce(io::Error) -> JournalError + use<> {
-    let file = directory.describe(name);
-    move |source| JournalError::Io { action, file, source }
+fn io_error(directory: &dyn Directory, action: &'static str, name: &str) -> impl FnOnce(io::Error) -> JournalError {
+    move |source| JournalError::Io { action, file: directory.describe(name), source }
 }
 
 #[cfg(test)]

@@ -473,3 +473,36 @@ impl<T: Transport> Session<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readers_are_kept_beside_large_requests_and_no_more_than_the_steady_work() {
+        let wanted = Wanted { readers: 1, steady: 3 };
+        let mut crew = Crew { at_work: 1, ..Crew::default() };
+        assert!(!crew.is_short(wanted), "one reads");
+        for large in 1..=2 {
+            crew.at_large = large;
+            assert!(crew.is_short(wanted), "all are at large requests");
+            crew.at_work += 1;
+            assert!(!crew.is_short(wanted), "one more was called");
+        }
+        crew.at_large = 3;
+        assert!(!crew.is_short(wanted), "there are enough at work");
+        assert!(!crew.exceeds(wanted, 0));
+        crew.at_large = 0;
+        assert!(crew.exceeds(wanted, 0) && crew.exceeds(wanted, 1) && !crew.exceeds(wanted, 2));
+        crew.at_work = 0;
+        assert!(crew.is_short(wanted), "all wait");
+    }
+
+    #[test]
+    fn at_least_one_reads_and_at_most_all() {
+        for steady in [0, 1, 4, 1000] {
+            let wanted = wanted(steady);
+            assert!((1..=wanted.steady).contains(&wanted.readers) && wanted.steady <= THREADS_MAX);
+        }
+    }
+}

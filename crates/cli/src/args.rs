@@ -264,6 +264,9 @@ pub(crate) struct AnalyzeArgs {
     pub(crate) stripe: u64,
     #[command(flatten)]
     pub(crate) rates: RateArgs,
+    /// Write a page with plots (.html) or JSON (.json) to this file, too; may be given several times.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Vec<PathBuf>,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,

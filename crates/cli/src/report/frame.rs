@@ -84,6 +84,11 @@ impl Sheet {
         let _ = write!(self.marks, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>", escape(text));
     }
 
+    /// The same, readable on what is drawn already.
+    pub(super) fn text_above(&mut self, anchor: &str, x: f64, y: f64, text: &str) {
+        let _ = write!(self.marks, "<text class=\"k\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>", escape(text));
+    }
+
     /// A vertical axis with values: the grid, its numbers and, above, what they are. Gives the area beside it.
     pub(super) fn value_axis(&mut self, axis: &Axis, fitted: &Fitted, bottom_room: f64) -> Area {
         let labels: Vec<String> = fitted.ticks.iter().map(|tick| axis.unit.show(*tick)).collect();
@@ -91,7 +96,7 @@ impl Sheet {
         let area = Area {
             left: letters as f64 * LETTER_WIDTH + 12.0,
             top: if axis.label.is_empty() { 12.0 } else { 32.0 },
-            right: WIDTH - 16.0,
+            right: WIDTH - 26.0,
             bottom: self.height - bottom_room,
         };
         for (tick, label) in fitted.ticks.iter().zip(&labels) {

@@ -23,12 +23,14 @@ mod axis;
 mod bars;
 mod frame;
 mod page;
+mod save;
 mod text;
 mod xy;
 
 pub(crate) use axis::{Axis, Scale};
 pub(crate) use bars::{Bars, Layout};
 pub(crate) use page::{Page, Plot, Table, Verdict};
+pub(crate) use save::{Kind, save};
 pub(crate) use text::{Unit, shorten};
 pub(crate) use xy::{Point, Series, Style, Xy};
 

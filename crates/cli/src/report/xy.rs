@@ -176,14 +176,14 @@ impl Xy {
             sheet.line("m", [x, area.top, x, area.bottom]);
             let width = text.chars().count() as f64 * LETTER_WIDTH;
             let (anchor, x) = if x + 6.0 + width < area.right { ("start", x + 6.0) } else { ("end", x - 6.0) };
-            sheet.text(anchor, x, area.top + 13.0 + 17.0 * at as f64, text);
+            sheet.text_above(anchor, x, area.top + 13.0 + 17.0 * at as f64, text);
         }
         for (value, text) in &self.y_marks {
             let Some(place) = y.place(*value) else { continue };
             let y = area.y(place);
             sheet.line("m", [area.left, y, area.right, y]);
             let y = if y < area.top + 16.0 { y + 15.0 } else { y - 5.0 };
-            sheet.text("end", area.right - 3.0, y, &shorten(text, MARK_LETTERS_MAX));
+            sheet.text_above("end", area.right - 3.0, y, &shorten(text, MARK_LETTERS_MAX));
         }
     }
 

@@ -9,7 +9,7 @@ mod output;
 
 use std::path::Path;
 
-use forebay_trace::{Record, Source};
+use forebay_trace::{Names, Record, Source};
 
 use args::{CatArgs, ConvertArgs, FilterArgs, ImportArgs, InfoArgs, Target, TraceCommand};
 pub(crate) use args::{ReadArgs, TraceArgs};
@@ -30,13 +30,19 @@ pub(crate) fn command(args: &TraceArgs, console: Console) -> Result<(), Error> {
 }
 
 /// Gives every operation of a trace to `each`, by time, and says what is missing from it. The paths of its files.
-pub(crate) fn read_sorted(path: &Path, read: &ReadArgs, console: Console, mut each: impl FnMut(&Record)) -> Result<Vec<String>, Error> {
+pub(crate) fn read_sorted(path: &Path, read: &ReadArgs, console: Console, each: impl FnMut(&Record)) -> Result<Vec<String>, Error> {
+    let names = read_named(path, read, console, each)?;
+    Ok(names.files().map(|path| String::from_utf8_lossy(path).into_owned()).collect())
+}
+
+/// The same; gives all names of the trace.
+pub(crate) fn read_named(path: &Path, read: &ReadArgs, console: Console, mut each: impl FnMut(&Record)) -> Result<Names, Error> {
     let mut source = input::sorted(path, read, &args::CorrectArgs::default(), &std::env::temp_dir(), 1)?;
     while let Some(record) = source.next_record().map_err(input::failed(path))? {
         each(&record);
     }
     input::tell_gaps(&source, console);
-    Ok(source.names().files().map(|path| String::from_utf8_lossy(path).into_owned()).collect())
+    Ok(source.names().clone())
 }
 
 fn import(args: &ImportArgs, console: Console) -> Result<(), Error> {

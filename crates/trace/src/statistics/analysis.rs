@@ -10,6 +10,7 @@ use super::patterns::{Patterns, Share};
 use super::phases::Phases;
 use super::reuse::Reuse;
 use super::sampled::{SampledReuse, Sampling};
+use super::totals::Totals;
 use crate::record::{Op, Record};
 
 /// What an analysis is told.
@@ -51,6 +52,8 @@ pub struct Analysis {
     touches: Touches,
     /// Records of each kind, by the number of the operation.
     pub operations: Vec<Share>,
+    /// Bytes by file, process and size.
+    pub totals: Totals,
     /// Sequential, strided and random access.
     pub patterns: Patterns,
     /// The timeline.
@@ -73,6 +76,7 @@ impl Analysis {
         Analysis {
             touches: Touches::new(options.chunk_bytes, options.continuation),
             operations: vec![Share::default(); Op::ALL.len()],
+            totals: Totals::default(),
             patterns: Patterns::new(options.stripe_bytes),
             bursts: Bursts::new(&options.drain_rates),
             locality: Locality::default(),
@@ -89,6 +93,7 @@ impl Analysis {
         let share = &mut self.operations[record.op as usize];
         share.requests += 1;
         share.bytes += record.moved_bytes();
+        self.totals.add(record);
         self.patterns.add(record);
         self.bursts.add(record);
         self.locality.add(record);

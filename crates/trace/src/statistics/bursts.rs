@@ -121,6 +121,12 @@ impl Bursts {
         self.interval_ns
     }
 
+    /// When the first operation began; 0 if there was none.
+    #[must_use]
+    pub fn first_ns(&self) -> u64 {
+        self.first_ns.unwrap_or(0)
+    }
+
     /// From the first operation to the end of the last, nanoseconds.
     #[must_use]
     pub fn span_ns(&self) -> u64 {

@@ -12,5 +12,6 @@ pub mod patterns;
 pub mod phases;
 pub mod reuse;
 pub mod sampled;
+pub mod totals;
 
 pub use analysis::{Analysis, Options};

@@ -273,10 +273,17 @@ pub(crate) struct AnalyzeArgs {
 }
 
 #[derive(Args, Debug)]
+#[command(args_override_self = true)]
 pub(crate) struct SimArgs {
     /// The trace; - is standard input.
-    #[arg(value_name = "TRACE")]
-    pub(crate) trace: PathBuf,
+    #[arg(value_name = "TRACE", required_unless_present_any = ["plan", "trace_of_plan"])]
+    pub(crate) trace: Option<PathBuf>,
+    /// Take options from a file: their long names as keys, and `trace`. What stands here goes before.
+    #[arg(long, value_name = "FILE.toml")]
+    pub(crate) plan: Option<PathBuf>,
+    /// The trace that a plan names.
+    #[arg(long, hide = true)]
+    pub(crate) trace_of_plan: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
     /// Sizes of the buffer over all nodes: a list of sizes and of ranges like 64MiB..8GiB*2 or 1GiB..4GiB+1GiB
@@ -312,6 +319,9 @@ pub(crate) struct SimArgs {
     /// Threads at work [default: one for each core].
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub(crate) threads: usize,
+    /// Write a page with plots (.html), .csv, .json or .parquet to this file instead of CSV to standard output; may be given several times.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Vec<PathBuf>,
     /// Print JSON instead of CSV.
     #[arg(long)]
     pub(crate) json: bool,

@@ -23,6 +23,7 @@ mod mount;
 mod mounts;
 mod over;
 mod pages;
+mod parquet;
 mod paths;
 mod places;
 mod rates;
@@ -129,7 +130,7 @@ fn dispatch(cli: &Cli, arguments: &[OsString], console: Console) -> Result<u8, E
         Command::Replay(args) => replay::command(args, console),
         Command::Trace(args) => trace::command(args, console),
         Command::Analyze(args) => analyze::command(args, console),
-        Command::Sim(args) => simulate::command(args, console),
+        Command::Sim(args) => simulate::command(args, arguments, console),
         Command::Doctor(args) => return doctor::command(args),
         Command::Debug(args) => {
             let layers = settings(&args.settings, console);

@@ -1,0 +1,125 @@
+//! `forebay sim`: buffers of many sizes, policies and nodes on one trace.
+
+mod lists;
+mod page;
+mod plan_file;
+mod row;
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+
+use forebay_sim::buffer::{BufferConfig, Progress, Rates, Sweep, SweepError, Workload, WorkloadBuilder};
+use forebay_trace::FileId;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::args::SimArgs;
+use crate::console::Console;
+use crate::error::{Error, Exit};
+use crate::parquet;
+use crate::report::{self, Kind, Unit};
+use crate::tracefile;
+
+use row::Row;
+
+/// What it writes to files.
+const KINDS: [Kind; 4] = [Kind::Page, Kind::Json, Kind::Csv, Kind::Parquet];
+
+fn rates(args: &SimArgs) -> Result<Rates, Error> {
+    let Some(path) = &args.rate_table else {
+        return Ok(Rates::constant(args.rates.home_rate.max(1) as f64, args.rates.buffer_rate.max(1) as f64));
+    };
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Error::Coded { message: format!("cannot read the table {}: {error}", path.display()), exit: Exit::Config })?;
+    Rates::parse(&text).map_err(|error| Error::Data(format!("{}: {error}", path.display())))
+}
+
+/// `forebay sim`; with a plan, as the plan says.
+pub(crate) fn command(args: &SimArgs, command_line: &[OsString], console: Console) -> Result<(), Error> {
+    match &args.plan {
+        Some(path) => run(&plan_file::args(path, command_line)?, console),
+        None => run(args, console),
+    }
+}
+
+fn run(args: &SimArgs, console: Console) -> Result<(), Error> {
+    let kinds: Vec<Kind> = args.output.iter().map(|path| Kind::of(path, &KINDS)).collect::<Result<_, _>>()?;
+    let Some(trace) = args.trace.as_ref().or(args.trace_of_plan.as_ref()) else {
+        return Err(Error::usage("which trace? name it, on the command line or as `trace` in the plan"));
+    };
+    let (chunk_bytes, rates) = (tracefile::chunk_bytes(args.chunk)?, rates(args)?);
+    // Faults of the command line are told before the trace is read.
+    lists::configs(args, 1 << 30, chunk_bytes)?;
+    let mut builder = WorkloadBuilder::new(chunk_bytes);
+    let paths = crate::trace::read_sorted(trace, &args.read, console, |record| builder.add(record))?;
+    let workload = builder.finish(|FileId(file)| paths.get(file as usize).cloned().unwrap_or_else(|| "?".into()));
+    if workload.references() == 0 {
+        let trace = trace.display();
+        return Err(Error::Data(format!("{trace} has no reads or writes at known places, so there is nothing to simulate")));
+    }
+    let rows = simulate(args, &workload, &rates)?;
+    for (path, kind) in args.output.iter().zip(kinds) {
+        let content = match kind {
+            Kind::Page => page::page(&rows, &about(args, trace, &workload)).into_bytes(),
+            Kind::Json => json(&rows).into_bytes(),
+            Kind::Csv => csv(&rows).into_bytes(),
+            Kind::Parquet => parquet::file(&row::columns(&rows)),
+        };
+        report::save(path, &content)?;
+    }
+    match (args.json, args.output.is_empty()) {
+        (true, _) => crate::print(&json(&rows)),
+        (false, true) => crate::print(&csv(&rows)),
+        (false, false) => Ok(()),
+    }
+}
+
+fn simulate(args: &SimArgs, workload: &Workload, rates: &Rates) -> Result<Vec<Row>, Error> {
+    let chunk_bytes = workload.chunk_bytes();
+    let configs = lists::configs(args, workload.footprint_bytes(), chunk_bytes)?;
+    let bar = if std::io::stderr().is_terminal() { ProgressBar::new(configs.len() as u64) } else { ProgressBar::hidden() };
+    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos} of {len} simulations, {eta} left") {
+        bar.set_style(style);
+    }
+    let sweep = Sweep { workload, rates, configs: &configs, threads: args.threads };
+    let line = |config: &BufferConfig, outcome| serde_json::to_string(&Row::new(config, chunk_bytes, outcome)).unwrap_or_default();
+    let lines = sweep.run(args.results.as_deref(), line, |Progress { done, .. }| bar.set_position(done as u64));
+    bar.finish_and_clear();
+    let lines = lines.map_err(|error| match error {
+        SweepError::OfAnother { .. } => Error::Data(error.to_string()),
+        SweepError::Io { .. } => Error::Coded { message: error.to_string(), exit: Exit::Config },
+    })?;
+    let row = |line: &String| {
+        serde_json::from_str(line)
+            .map_err(|error| Error::Data(format!("a result cannot be read again: {error}; remove the file of --results")))
+    };
+    lines.iter().map(row).collect()
+}
+
+fn about(args: &SimArgs, trace: &std::path::Path, workload: &Workload) -> page::About {
+    let throughput = match &args.rate_table {
+        Some(table) => format!("throughput from {}", table.display()),
+        None => format!(
+            "home at {}, the buffer at {} on each node",
+            Unit::BytesPerS.show(args.rates.home_rate as f64),
+            Unit::BytesPerS.show(args.rates.buffer_rate as f64)
+        ),
+    };
+    let model = format!(
+        "{}: {} touched in {} uses, in chunks of {}; {throughput}; counted in {}",
+        trace.display(),
+        Unit::Bytes.show(workload.footprint_bytes() as f64),
+        Unit::Count.show(workload.references() as f64),
+        Unit::Bytes.show(f64::from(workload.chunk_bytes())),
+        args.count
+    );
+    page::About { trace: trace.file_name().unwrap_or(trace.as_os_str()).to_string_lossy().into_owned(), model }
+}
+
+fn csv(rows: &[Row]) -> String {
+    std::iter::once(Row::csv_head()).chain(rows.iter().map(Row::csv)).collect()
+}
+
+fn json(rows: &[Row]) -> String {
+    let lines: Vec<String> = rows.iter().map(|row| serde_json::to_string(row).unwrap_or_default()).collect();
+    format!("[\n{}\n]\n", lines.join(",\n"))
+}

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::config::Key;
+use crate::plan::PlanArgs;
 use crate::trace::{ReadArgs, TraceArgs};
 
 /// A burst buffer in front of a directory.
@@ -57,8 +58,12 @@ pub(crate) enum Command {
     Trace(TraceArgs),
     /// Say what a trace does: how it reads and writes, and how large a buffer it needs.
     Analyze(AnalyzeArgs),
+    /// Say how much buffer to ask for, what it brings, and what it costs.
+    Plan(PlanArgs),
     /// Simulate buffers of many sizes and policies on a trace.
     Sim(SimArgs),
+    /// Measure how fast a directory is, as a table of throughput for `sim`.
+    Bench(BenchArgs),
     /// Show what this machine lacks, and the command that mends it.
     Doctor(DoctorArgs),
     /// Put what a bug report needs into one archive; no data of files.
@@ -273,6 +278,31 @@ pub(crate) struct AnalyzeArgs {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct BenchArgs {
+    /// Throughput of this directory by the size of a transfer. A file without a name is written and read there.
+    #[arg(long, value_name = "DIR", required = true)]
+    pub(crate) curve: PathBuf,
+    /// Which level of the model it is: home or buffer.
+    #[arg(long, value_name = "NAME", default_value = "home")]
+    pub(crate) level: String,
+    /// For how many nodes this counts.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) nodes: u32,
+    /// Runs for each size; their median counts.
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub(crate) runs: u32,
+    /// Few sizes and few runs: seconds instead of minutes.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Write a page with a plot (.html), .csv or .json to this file instead of CSV to standard output; may be given several times.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Vec<PathBuf>,
+    /// Print JSON instead of CSV.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
 #[command(args_override_self = true)]
 pub(crate) struct SimArgs {
     /// The trace; - is standard input.
@@ -310,9 +340,10 @@ pub(crate) struct SimArgs {
     pub(crate) count: String,
     #[command(flatten)]
     pub(crate) rates: RateArgs,
-    /// Throughput by transfer size and nodes, instead of two numbers: lines of nodes,level,op,size,bytes_per_s.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["home_rate", "buffer_rate"])]
-    pub(crate) rate_table: Option<PathBuf>,
+    /// Throughput by transfer size and nodes, instead of two numbers: lines of nodes,level,op,size,bytes_per_s, or JSON, as `forebay bench`
+    /// writes them; several files, with commas between them, are one table.
+    #[arg(long, value_name = "FILES", value_delimiter = ',', conflicts_with_all = ["home_rate", "buffer_rate"])]
+    pub(crate) rate_table: Vec<PathBuf>,
     /// Keep results there as they come; what is there is not done again.
     #[arg(long, value_name = "FILE")]
     pub(crate) results: Option<PathBuf>,

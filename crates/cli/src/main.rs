@@ -5,10 +5,12 @@
 mod analyze;
 mod archive;
 mod args;
+mod bench;
 mod child;
 mod config;
 mod console;
 mod control;
+mod curve;
 mod debug;
 mod doctor;
 mod drain;
@@ -26,6 +28,7 @@ mod pages;
 mod parquet;
 mod paths;
 mod places;
+mod plan;
 mod rates;
 mod recover;
 mod registry;
@@ -130,6 +133,8 @@ fn dispatch(cli: &Cli, arguments: &[OsString], console: Console) -> Result<u8, E
         Command::Replay(args) => replay::command(args, console),
         Command::Trace(args) => trace::command(args, console),
         Command::Analyze(args) => analyze::command(args, console),
+        Command::Bench(args) => bench::command(args),
+        Command::Plan(args) => plan::command(args, console),
         Command::Sim(args) => simulate::command(args, arguments, console),
         Command::Doctor(args) => return doctor::command(args),
         Command::Debug(args) => {

@@ -8,7 +8,7 @@ mod row;
 use std::ffi::OsString;
 use std::io::IsTerminal;
 
-use forebay_sim::buffer::{BufferConfig, Progress, Rates, Sweep, SweepError, Workload, WorkloadBuilder};
+use forebay_sim::buffer::{BufferConfig, Progress, RateError, Rates, Sweep, SweepError, Workload, WorkloadBuilder};
 use forebay_trace::FileId;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -25,12 +25,42 @@ use row::Row;
 const KINDS: [Kind; 4] = [Kind::Page, Kind::Json, Kind::Csv, Kind::Parquet];
 
 fn rates(args: &SimArgs) -> Result<Rates, Error> {
-    let Some(path) = &args.rate_table else {
+    if args.rate_table.is_empty() {
         return Ok(Rates::constant(args.rates.home_rate.max(1) as f64, args.rates.buffer_rate.max(1) as f64));
-    };
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Error::Coded { message: format!("cannot read the table {}: {error}", path.display()), exit: Exit::Config })?;
-    Rates::parse(&text).map_err(|error| Error::Data(format!("{}: {error}", path.display())))
+    }
+    let mut table = String::new();
+    for path in &args.rate_table {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Error::Coded { message: format!("cannot read the table {}: {error}", path.display()), exit: Exit::Config })?;
+        let lines = if text.trim_start().starts_with('{') { rate_lines(&text) } else { Ok(text) };
+        let lines = lines.map_err(|problem| Error::Data(format!("{}: {problem}", path.display())))?;
+        // Each by itself first, so that a fault is told of the file that has it; whether a level is missing is seen in the end.
+        if let Err(error @ RateError::Line { .. }) = Rates::parse(&lines) {
+            return Err(Error::Data(format!("{}: {error}", path.display())));
+        }
+        table += lines.trim_start_matches("nodes,level,op,size,bytes_per_s\n");
+        table.push('\n');
+    }
+    Rates::parse(&table).map_err(|error| Error::Data(error.to_string()))
+}
+
+/// The lines of a table that is JSON.
+fn rate_lines(text: &str) -> Result<String, String> {
+    #[derive(serde::Deserialize)]
+    struct Rate {
+        nodes: u32,
+        level: String,
+        op: String,
+        size: u64,
+        bytes_per_s: f64,
+    }
+    #[derive(serde::Deserialize)]
+    struct Table {
+        rates: Vec<Rate>,
+    }
+    let table: Table = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let line = |rate: &Rate| format!("{},{},{},{},{}\n", rate.nodes, rate.level, rate.op, rate.size, rate.bytes_per_s);
+    Ok(table.rates.iter().map(line).collect())
 }
 
 /// `forebay sim`; with a plan, as the plan says.
@@ -96,13 +126,15 @@ fn simulate(args: &SimArgs, workload: &Workload, rates: &Rates) -> Result<Vec<Ro
 }
 
 fn about(args: &SimArgs, trace: &std::path::Path, workload: &Workload) -> page::About {
-    let throughput = match &args.rate_table {
-        Some(table) => format!("throughput from {}", table.display()),
-        None => format!(
+    let tables: Vec<String> = args.rate_table.iter().map(|table| table.display().to_string()).collect();
+    let throughput = if tables.is_empty() {
+        format!(
             "home at {}, the buffer at {} on each node",
             Unit::BytesPerS.show(args.rates.home_rate as f64),
             Unit::BytesPerS.show(args.rates.buffer_rate as f64)
-        ),
+        )
+    } else {
+        format!("throughput from {}", tables.join(", "))
     };
     let model = format!(
         "{}: {} touched in {} uses, in chunks of {}; {throughput}; counted in {}",

@@ -50,7 +50,9 @@ fn options(text: &str, folder: &Path) -> Result<Vec<OsString>, String> {
                 continue;
             }
             // A list of files is several options, any other list is one.
-            toml::Value::Array(values) if name == "output" => values.iter().map(plain).collect::<Result<Vec<_>, _>>()?,
+            toml::Value::Array(values) if name == "output" || name == "rate-table" => {
+                values.iter().map(plain).collect::<Result<Vec<_>, _>>()?
+            }
             toml::Value::Array(values) => vec![values.iter().map(plain).collect::<Result<Vec<_>, _>>()?.join(",")],
             value => vec![plain(value).map_err(|problem| format!("{key}: {problem}"))?],
         };

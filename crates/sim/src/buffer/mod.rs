@@ -12,6 +12,7 @@ mod files;
 mod rates;
 mod result;
 mod sweep;
+mod vary;
 mod workload;
 
 use forebay_core::config::{ReplacementKind, WriteBack};
@@ -21,6 +22,7 @@ pub use belady::Belady;
 pub use rates::{Level, RateError, Rates};
 pub use result::{COUNTER_NAMES, Counters, Formula, Outcome, Throughput, Times};
 pub use sweep::{Progress, Sweep, SweepError};
+pub use vary::Order;
 pub use workload::{Workload, WorkloadBuilder};
 
 /// Who chooses what goes.

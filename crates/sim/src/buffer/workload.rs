@@ -33,16 +33,18 @@ pub(super) struct Operation {
 
 /// A trace, ready for any number of simulations.
 pub struct Workload {
-    chunk_bytes: u32,
+    pub(super) chunk_bytes: u32,
     pub(super) references: Vec<Reference>,
     pub(super) operations: Vec<Operation>,
+    /// The process of each operation, if that is of interest.
+    pub(super) processes: Vec<u32>,
     /// The hash of each chunk's name.
     pub(super) hashes: Vec<u32>,
     /// The file of each chunk.
     pub(super) files: Vec<u32>,
     /// Chunks of each file, up to the last byte that the trace speaks of.
     pub(super) file_chunks: Vec<u64>,
-    paths: Vec<String>,
+    pub(super) paths: Vec<String>,
 }
 
 impl Workload {
@@ -85,6 +87,20 @@ impl Workload {
         self.paths.get(file).map_or("?", |path| path)
     }
 
+    /// A workload without operations, with the same chunks and files.
+    pub(super) fn clone_names(&self) -> Workload {
+        Workload {
+            chunk_bytes: self.chunk_bytes,
+            references: Vec::new(),
+            operations: Vec::new(),
+            processes: Vec::new(),
+            hashes: self.hashes.clone(),
+            files: self.files.clone(),
+            file_chunks: self.file_chunks.clone(),
+            paths: self.paths.clone(),
+        }
+    }
+
     /// A number that another trace hardly has.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
@@ -104,6 +120,7 @@ pub struct WorkloadBuilder {
     workload: Workload,
     /// The end of each file that the trace speaks of.
     file_ends: Vec<u64>,
+    has_processes: bool,
     /// The time of the last record: time does not go back.
     now_ns: u64,
 }
@@ -112,16 +129,30 @@ impl WorkloadBuilder {
     /// For chunks of this many bytes, a power of two.
     #[must_use]
     pub fn new(chunk_bytes: u32) -> WorkloadBuilder {
-        let (references, operations, hashes) = (Vec::new(), Vec::new(), Vec::new());
-        let workload =
-            Workload { chunk_bytes, references, operations, hashes, files: Vec::new(), file_chunks: Vec::new(), paths: Vec::new() };
+        let workload = Workload {
+            chunk_bytes,
+            references: Vec::new(),
+            operations: Vec::new(),
+            processes: Vec::new(),
+            hashes: Vec::new(),
+            files: Vec::new(),
+            file_chunks: Vec::new(),
+            paths: Vec::new(),
+        };
         WorkloadBuilder {
             touches: Touches::new(chunk_bytes, Continuation::Off),
             numbers: ChunkNumbers::new(),
             workload,
             file_ends: Vec::new(),
+            has_processes: false,
             now_ns: 0,
         }
+    }
+
+    /// Keeps in mind which process each operation is of, for [`Workload::varied`].
+    #[must_use]
+    pub fn with_processes(self) -> WorkloadBuilder {
+        WorkloadBuilder { has_processes: true, ..self }
     }
 
     /// Room for this many records, if that is known.
@@ -130,9 +161,12 @@ impl WorkloadBuilder {
         self.workload.operations.reserve(records);
     }
 
-    /// Adds a record; one that moves no bytes is of no interest.
+    /// Adds a record; one that moves no bytes, or of no known file, is of no interest.
     pub fn add(&mut self, record: &Record) {
         use forebay_core::id::{ChunkId, Ino};
+        if record.file == FileId::NONE {
+            return;
+        }
         let (workload, numbers) = (&mut self.workload, &mut self.numbers);
         let before = workload.references.len();
         self.touches.of(record, |touch| {
@@ -151,6 +185,9 @@ impl WorkloadBuilder {
         }
         self.now_ns = self.now_ns.max(record.start_ns);
         workload.operations.push(Operation { start_ns: self.now_ns, references_end: workload.references.len() as u64 });
+        if self.has_processes {
+            workload.processes.push(record.process.0);
+        }
         let file = record.file.0 as usize;
         if file >= self.file_ends.len() {
             self.file_ends.resize(file + 1, 0);

@@ -147,6 +147,51 @@ for found, said in zip(table, rows):
     Process::start(command, study.folder.path(), "pyarrow").wait(DEADLINE).expect_code(0);
 }
 
+#[test]
+fn a_plan_says_how_much_to_ask_for() {
+    let study = Study::new();
+    let arguments = ["plan", "job.muse", "--chunk", "64KiB", "--home", "100MB", "--buffer", "2GB", "--json"];
+    let money = ["--price", "3.5", "--compute-nodes", "4", "--buffer-nodes", "1", "-o", "plan.html"];
+    let said = study.forebay(&[&arguments[..], &money].concat()).expect_code(0).stdout;
+    let plan = json(&said);
+    assert_eq!(said, study.forebay(&[&arguments[..], &money].concat()).expect_code(0).stdout, "the same seed, the same plan");
+    let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{value} in {plan:#}"));
+    assert!(number(&plan["needed_bytes"]["most"]) <= number(&plan["ask_bytes"]), "{plan:#}");
+    assert!(number(&plan["ask_bytes"]) <= number(&plan["footprint_bytes"]), "{plan:#}");
+    assert!(number(&plan["throughput_share"]) >= 0.9, "{plan:#}");
+    assert_eq!(plan["orders"], 8);
+    let seconds = &plan["seconds"];
+    assert!(number(&seconds["buffered"]) < number(&seconds["direct"]), "{plan:#}");
+    // 6 x 64 MiB written, 6 x 4 x 16 x 4 KiB, 6 x 700,000 and 3 x 4 MiB read, at 100 MB a second.
+    let moved = 6.0 * 4.0 * 64.0 * 65_536.0 + 6.0 * 4.0 * 16.0 * 4096.0 + 6.0 * 700_000.0 + 3.0 * 64.0 * 65_536.0;
+    assert!((number(&seconds["direct"]) - moved / 100e6).abs() < 1e-6, "{plan:#}");
+    let hours = (number(&seconds["other"]) + number(&seconds["buffered"])) / 3600.0;
+    assert!((number(&plan["cost"]["buffered"]) - 3.5 * hours * 5.0).abs() < 1e-6, "{plan:#}");
+    assert!(study.text("plan.html").contains("Ask for "), "{}", study.text("plan.html"));
+    let text = study.forebay(&arguments[..arguments.len() - 1]).expect_code(0).stdout;
+    assert!(text.starts_with("Ask for ") && !text.contains("costs"), "{text}");
+    study.forebay(&["plan", "job.muse", "--home", "fast"]).expect_code(USAGE);
+    study.forebay(&["plan", "job.muse", "--policy", "belady"]).expect_code(USAGE);
+}
+
+#[test]
+fn what_is_measured_is_what_is_simulated_with() {
+    let study = Study::new();
+    for (level, file) in [("home", "home.csv"), ("buffer", "buffer.json")] {
+        study.forebay(&["bench", "--curve", ".", "--quick", "--runs", "1", "--level", level, "-o", file]).expect_code(0);
+    }
+    assert_eq!(study.text("home.csv").lines().count(), 1 + 2 * 6);
+    let sweep = ["sim", "job.muse", "--chunk", "64KiB", "--capacity", "1MiB", "--rate-table"];
+    study.forebay(&[&sweep[..], &["home.csv,buffer.json"]].concat()).expect_code(0);
+    let missing = study.forebay(&[&sweep[..], &["home.csv"]].concat());
+    assert!(missing.stderr.contains("no line for buffer"), "{}", missing.stderr);
+    let plan = study.forebay(&["plan", "job.muse", "--chunk", "64KiB", "--home", ".", "--buffer", "2GB", "--variations", "1", "--json"]);
+    assert!(json(&plan.expect_code(0).stdout)["home"].as_str().is_some_and(|home| home.contains("measured")));
+    let left: Vec<_> =
+        fs::read_dir(study.folder.path()).expect("the folder can be read").flatten().map(|entry| entry.file_name()).collect();
+    assert!(!left.iter().any(|name| name.to_string_lossy().starts_with(".forebay")), "{left:?}");
+}
+
 /// Looks at the page as a reader would and writes what is wrong into the document: what is wider than the screen, and texts of a plot that
 /// lie on each other or outside of it.
 const LOOK: &str = "<script>
@@ -203,8 +248,9 @@ fn pages_are_readable_in_a_browser() {
     let sweep =
         ["sim", "job.muse", "--chunk", "64KiB", "--capacity", "1MiB..32MiB*2", "--policy", "all", "--nodes", "1..4", "-o", "sim.html"];
     study.forebay(&sweep).expect_code(0);
+    study.forebay(&["plan", "job.muse", "--chunk", "64KiB", "--home", "100MB", "--price", "1", "-o", "plan.html"]).expect_code(0);
     let (desk, phone, dark) = ("--window-size=1280,900", "--window-size=390,844", "--blink-settings=preferredColorScheme=0");
-    for (page, figures) in [("analyze.html", 8), ("sim.html", 10)] {
+    for (page, figures) in [("analyze.html", 8), ("sim.html", 10), ("plan.html", 3)] {
         for (options, paper) in [(&[desk][..], "rgb(255, 255, 255)"), (&[phone], "rgb(255, 255, 255)"), (&[desk, dark], "rgb(20, 23, 26)")]
         {
             let seen = look(&study, page, options);

@@ -111,7 +111,7 @@ impl<'a> Plan<'a> {
         let seconds = |value: f64| Unit::Seconds.show(value);
         if self.buffered_s >= self.direct_s {
             return format!(
-                "A buffer brings nothing here: reads and writes take {} at home alone, and {} with {ask} of buffer. Each byte is used about once, or home is about as fast as the buffer.",
+                "A buffer brings nothing here: reads and writes take {} at home alone, and {} with {ask} of buffer. Each byte is used about once, or home is about as fast as the buffer, or chunks (--chunk) are much larger than what is read.",
                 seconds(self.direct_s),
                 seconds(self.buffered_s)
             );

@@ -1,12 +1,14 @@
 //! Bars: of names or of classes of numbers, beside each other or stacked.
 
 use super::axis::{Axis, Fitted};
-use super::frame::{Area, HEIGHT, LETTER_WIDTH, Sheet, WIDTH, colour};
+use super::frame::{Area, HEIGHT, Sheet, WIDTH, colour};
 use super::page::{Key, Plot, Table};
 use super::text::shorten;
 
 /// Letters of a name beside a level bar.
-const NAME_LETTERS_MAX: usize = 22;
+const NAME_LETTERS_MAX: usize = 20;
+/// Of a letter of such a name, about: many are digits, which are wide.
+const NAME_LETTER_WIDTH: f64 = 9.8;
 /// Letters of a name below an upright one.
 const CLASS_LETTERS_MAX: usize = 14;
 /// The width of an upright bar, or of those beside each other.
@@ -144,7 +146,7 @@ impl Bars {
         let letters = names.iter().map(|name| name.chars().count()).max().unwrap_or(1);
         let height = ROW_HEIGHT * names.len() as f64 + 58.0;
         let mut sheet = Sheet::new(height);
-        let left = letters as f64 * LETTER_WIDTH + 14.0;
+        let left = letters as f64 * NAME_LETTER_WIDTH + 12.0;
         let area = Area { left, top: 8.0, right: WIDTH - 24.0, bottom: height - 48.0 };
         sheet.horizontal_axis(&self.axis, &fitted, area, true);
         let base = area.x(fitted.base());

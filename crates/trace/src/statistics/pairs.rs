@@ -21,10 +21,16 @@ struct Place {
     number: u32,
 }
 
-/// A hash table with linear probing; nothing leaves it.
+/// A hash table with linear probing; nothing leaves it one by one.
 pub(crate) struct Pairs {
     places: Vec<Place>,
     len: u32,
+}
+
+impl Default for Pairs {
+    fn default() -> Self {
+        Pairs::new()
+    }
 }
 
 impl Pairs {
@@ -73,6 +79,18 @@ impl Pairs {
             }
             at = (at + 1) & mask;
         }
+    }
+
+    /// Only those pairs whose numbers are kept, with new numbers in the same order; of each old number, the new one.
+    pub(crate) fn keep(&mut self, is_kept: impl Fn(u32) -> bool) -> Vec<Option<u32>> {
+        let mut renumbered = vec![None; self.len as usize];
+        let mut kept: Vec<Place> = std::mem::take(self).places;
+        kept.retain(|place| place.number != EMPTY && is_kept(place.number));
+        kept.sort_unstable_by_key(|place| place.number);
+        for place in kept {
+            renumbered[place.number as usize] = Some(self.number(place.first, place.second).0);
+        }
+        renumbered
     }
 
     pub(crate) fn len(&self) -> u32 {

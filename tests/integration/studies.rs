@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use forebay_tests::process::{DEADLINE, Ended, Process, machine_has, program};
+use forebay_tests::process::{self, DEADLINE, Ended, Process, machine_has, program};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -121,14 +121,25 @@ fn simulations_are_the_same_in_every_form() {
     columns_are_those_of_the_csv(&study);
 }
 
-/// Arrow's own reader finds in the Parquet file what the CSV says.
-fn columns_are_those_of_the_csv(study: &Study) {
-    const SCRIPT: &str = "
+/// Where scripts/setup put numpy, Arrow, Dask and maturin.
+fn python_packages() -> Option<PathBuf> {
+    let version = process::run("python3", &["-c", "import sys; print('%d.%d' % sys.version_info[:2], end='')"]);
+    let cache =
+        std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
+    let folder = cache.map(|cache| cache.join(format!("forebay/python-{version}-1"))).filter(|folder| folder.is_dir());
+    if folder.is_none() {
+        eprintln!("SKIPPED: numpy, pyarrow and dask are not there (scripts/setup)");
+    }
+    folder
+}
+
+/// Arrow's own reader finds in Parquet files what a CSV says: arguments are the folder of packages, the CSV, and the files.
+const COLUMNS: &str = "
 import csv, sys
 sys.path.insert(0, sys.argv[1])
 import pyarrow.parquet
-table = pyarrow.parquet.read_table(sys.argv[2]).to_pylist()
-rows = list(csv.DictReader(open(sys.argv[3])))
+table = [row for path in sys.argv[3:] for row in pyarrow.parquet.read_table(path).to_pylist()]
+rows = list(csv.DictReader(open(sys.argv[2])))
 assert len(table) == len(rows) > 0, (len(table), len(rows))
 for found, said in zip(table, rows):
     assert list(found) == list(said)
@@ -136,14 +147,40 @@ for found, said in zip(table, rows):
         same = said[name] == '' if value is None else said[name] == value if isinstance(value, str) else float(said[name]) == value
         assert same, (name, value, said[name])
 ";
-    let cache =
-        std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
-    let Some(library) = cache.map(|cache| cache.join("forebay/pyarrow-26.0.1")).filter(|library| library.is_dir()) else {
-        eprintln!("SKIPPED: the package pyarrow is not there (scripts/setup)");
-        return;
-    };
+
+fn columns_are_those_of_the_csv(study: &Study) {
+    let Some(packages) = python_packages() else { return };
     let mut command = Command::new("python3");
-    command.args(["-c", SCRIPT]).arg(library).args([study.path("s.parquet"), study.path("s.csv")]);
+    command.args(["-c", COLUMNS]).arg(packages).args([study.path("s.csv"), study.path("s.parquet")]);
+    Process::start(command, study.folder.path(), "pyarrow").wait(DEADLINE).expect_code(0);
+}
+
+/// A trace as a table says what it says as JSON.
+#[test]
+fn a_trace_is_a_table() {
+    const SCRIPT: &str = "
+import json, sys
+sys.path.insert(0, sys.argv[1])
+import pyarrow.parquet
+table = pyarrow.parquet.read_table('job.parquet').to_pylist()
+lines = [json.loads(line) for line in open('job.json')]
+assert len(table) == len(lines) > 40000, (len(table), len(lines))
+for row, line in zip(table, lines):
+    for name in ['start_ns', 'duration_ns', 'op', 'layer', 'offset', 'size', 'pid', 'rank']:
+        assert row[name] == line[name], (name, row, line)
+    assert row['path'] == line['file'], (row, line)
+assert any('<script>' in row['path'] for row in table)
+";
+    let Some(packages) = python_packages() else { return };
+    let study = Study::new();
+    // More than one group of rows.
+    let text = study.text("job.muse");
+    fs::write(study.path("job.muse"), text.repeat(20)).expect("the folder takes files");
+    for (to, out) in [("parquet", "job.parquet"), ("json", "job.json")] {
+        study.forebay(&["trace", "convert", "job.muse", "--to", to, "-o", out]).expect_code(0);
+    }
+    let mut command = Command::new("python3");
+    command.args(["-c", SCRIPT]).arg(packages).current_dir(study.folder.path());
     Process::start(command, study.folder.path(), "pyarrow").wait(DEADLINE).expect_code(0);
 }
 

@@ -306,7 +306,7 @@ pub(crate) struct BenchArgs {
 #[command(args_override_self = true)]
 pub(crate) struct SimArgs {
     /// The trace; - is standard input.
-    #[arg(value_name = "TRACE", required_unless_present_any = ["plan", "trace_of_plan"])]
+    #[arg(value_name = "TRACE")]
     pub(crate) trace: Option<PathBuf>,
     /// Take options from a file: their long names as keys, and `trace`. What stands here goes before.
     #[arg(long, value_name = "FILE.toml")]

@@ -1,12 +1,15 @@
-//! Tables as Parquet files, as small as the format allows: one group of rows, each column one page, plain values, nothing compressed.
+//! Tables as Parquet files, as small as the format allows: in each group of rows each column is one page, of plain values, and nothing is
+//! compressed.
 //!
 //! Source: the public description of the format (apache/parquet-format), with its metadata in Thrift's compact protocol. The libraries that
 //! write Parquet bring compression, encodings and nesting that a table of results has no use for, and dozens of crates with them.
 
+use std::io::{self, Write};
+
 /// The values of a column; none is a value that is not there.
 pub(crate) enum Values {
-    /// Whole numbers. What does not fit into 63 bits is the largest that does.
-    Whole(Vec<Option<u64>>),
+    /// Whole numbers.
+    Whole(Vec<Option<i64>>),
     /// Numbers.
     Number(Vec<Option<f64>>),
     /// Texts.
@@ -135,10 +138,7 @@ impl Column {
         let mut page = (levels.bytes.len() as u32).to_le_bytes().to_vec();
         page.extend(levels.bytes);
         match &self.values {
-            Values::Whole(values) => {
-                let signed = values.iter().flatten().map(|value| i64::try_from(*value).unwrap_or(i64::MAX));
-                page.extend(signed.flat_map(i64::to_le_bytes));
-            }
+            Values::Whole(values) => page.extend(values.iter().flatten().flat_map(|value| value.to_le_bytes())),
             Values::Number(values) => page.extend(values.iter().flatten().flat_map(|value| value.to_le_bytes())),
             Values::Text(values) => {
                 for text in values.iter().flatten() {
@@ -183,63 +183,117 @@ fn page_header(rows: usize, bytes: usize) -> Vec<u8> {
     header.bytes
 }
 
-/// The file of a table of these columns, all with as many values.
-pub(crate) fn file(columns: &[Column]) -> Vec<u8> {
-    let rows = columns.first().map_or(0, |column| column.present().len());
-    let mut file = MAGIC.to_vec();
-    // Where each column begins, and how long it is.
-    let mut places = Vec::new();
-    for column in columns {
-        let (begin, page) = (file.len(), column.page());
-        file.extend(page_header(rows, page.len()));
-        file.extend(page);
-        places.push((begin as i64, (file.len() - begin) as i64));
-    }
-    let footer = footer(columns, rows, &places);
-    file.extend(&footer);
-    file.extend((footer.len() as u32).to_le_bytes());
-    file.extend(MAGIC);
-    file
+/// A whole number as a value; what does not fit into 63 bits is the largest that does.
+pub(crate) fn whole(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-fn footer(columns: &[Column], rows: usize, places: &[(i64, i64)]) -> Vec<u8> {
-    let mut footer = Thrift::default();
-    footer.begin();
-    footer.int(1, Thrift::I32, 1);
-    footer.list(2, Thrift::STRUCT, columns.len() + 1);
-    footer.begin();
-    footer.text_field(4, "schema");
-    footer.int(5, Thrift::I32, columns.len() as i64);
-    footer.end();
-    columns.iter().for_each(|column| column.schema(&mut footer));
-    footer.int(3, Thrift::I64, rows as i64);
-    footer.list(4, Thrift::STRUCT, 1);
-    footer.begin();
-    footer.list(1, Thrift::STRUCT, columns.len());
-    for (column, (begin, bytes)) in columns.iter().zip(places) {
+/// A group of rows that was written: how many, and where each column begins and how long it is.
+struct Group {
+    rows: usize,
+    places: Vec<(u64, u64)>,
+}
+
+/// Writes a table group by group.
+pub(crate) struct Writer<W: Write> {
+    output: W,
+    /// Bytes that were written.
+    at: u64,
+    /// The schema, and names and kinds of the columns, from the first group.
+    schema: Vec<u8>,
+    columns: Vec<(String, i64)>,
+    groups: Vec<Group>,
+}
+
+impl<W: Write> Writer<W> {
+    /// Begins a table.
+    pub(crate) fn new(mut output: W) -> io::Result<Writer<W>> {
+        output.write_all(MAGIC)?;
+        Ok(Writer { output, at: MAGIC.len() as u64, schema: Vec::new(), columns: Vec::new(), groups: Vec::new() })
+    }
+
+    /// Adds rows. All groups have the same columns, and in a group all columns as many values.
+    pub(crate) fn group(&mut self, columns: &[Column]) -> io::Result<()> {
+        if self.columns.is_empty() {
+            let mut schema = Thrift::default();
+            columns.iter().for_each(|column| column.schema(&mut schema));
+            self.schema = schema.bytes;
+            self.columns = columns.iter().map(|column| (column.name.clone(), column.kind())).collect();
+        }
+        let rows = columns.first().map_or(0, |column| column.present().len());
+        let mut places = Vec::new();
+        for column in columns {
+            let page = column.page();
+            let header = page_header(rows, page.len());
+            self.output.write_all(&header)?;
+            self.output.write_all(&page)?;
+            let bytes = (header.len() + page.len()) as u64;
+            places.push((self.at, bytes));
+            self.at += bytes;
+        }
+        self.groups.push(Group { rows, places });
+        Ok(())
+    }
+
+    /// Ends it.
+    pub(crate) fn finish(mut self) -> io::Result<W> {
+        let footer = self.footer();
+        self.output.write_all(&footer)?;
+        self.output.write_all(&(footer.len() as u32).to_le_bytes())?;
+        self.output.write_all(MAGIC)?;
+        self.output.flush()?;
+        Ok(self.output)
+    }
+
+    fn footer(&self) -> Vec<u8> {
+        let mut footer = Thrift::default();
         footer.begin();
-        footer.int(2, Thrift::I64, *begin);
-        footer.struct_field(3);
-        footer.int(1, Thrift::I32, column.kind());
-        footer.list(2, Thrift::I32, 2);
-        footer.zigzag(PLAIN);
-        footer.zigzag(RLE);
-        footer.list(3, Thrift::BINARY, 1);
-        footer.text(&column.name);
-        footer.int(4, Thrift::I32, UNCOMPRESSED);
-        footer.int(5, Thrift::I64, rows as i64);
-        footer.int(6, Thrift::I64, *bytes);
-        footer.int(7, Thrift::I64, *bytes);
-        footer.int(9, Thrift::I64, *begin);
+        footer.int(1, Thrift::I32, 1);
+        footer.list(2, Thrift::STRUCT, self.columns.len() + 1);
+        footer.begin();
+        footer.text_field(4, "schema");
+        footer.int(5, Thrift::I32, self.columns.len() as i64);
         footer.end();
+        footer.bytes.extend(&self.schema);
+        footer.int(3, Thrift::I64, self.groups.iter().map(|group| group.rows as i64).sum());
+        footer.list(4, Thrift::STRUCT, self.groups.len());
+        self.groups.iter().for_each(|group| self.group_footer(group, &mut footer));
+        footer.text_field(6, concat!("forebay ", env!("CARGO_PKG_VERSION")));
+        footer.end();
+        footer.bytes
+    }
+
+    fn group_footer(&self, group: &Group, footer: &mut Thrift) {
+        footer.begin();
+        footer.list(1, Thrift::STRUCT, self.columns.len());
+        for ((name, kind), (begin, bytes)) in self.columns.iter().zip(&group.places) {
+            footer.begin();
+            footer.int(2, Thrift::I64, *begin as i64);
+            footer.struct_field(3);
+            footer.int(1, Thrift::I32, *kind);
+            footer.list(2, Thrift::I32, 2);
+            footer.zigzag(PLAIN);
+            footer.zigzag(RLE);
+            footer.list(3, Thrift::BINARY, 1);
+            footer.text(name);
+            footer.int(4, Thrift::I32, UNCOMPRESSED);
+            footer.int(5, Thrift::I64, group.rows as i64);
+            footer.int(6, Thrift::I64, *bytes as i64);
+            footer.int(7, Thrift::I64, *bytes as i64);
+            footer.int(9, Thrift::I64, *begin as i64);
+            footer.end();
+            footer.end();
+        }
+        footer.int(2, Thrift::I64, group.places.iter().map(|(_, bytes)| *bytes as i64).sum());
+        footer.int(3, Thrift::I64, group.rows as i64);
         footer.end();
     }
-    footer.int(2, Thrift::I64, places.iter().map(|(_, bytes)| bytes).sum());
-    footer.int(3, Thrift::I64, rows as i64);
-    footer.end();
-    footer.text_field(6, concat!("forebay ", env!("CARGO_PKG_VERSION")));
-    footer.end();
-    footer.bytes
+}
+
+/// The file of a table of these columns, all with as many values.
+pub(crate) fn file(columns: &[Column]) -> Vec<u8> {
+    let mut writer = Writer::new(Vec::new()).expect("memory can be written to");
+    writer.group(columns).and_then(|()| writer.finish()).expect("memory can be written to")
 }
 
 #[cfg(test)]
@@ -263,7 +317,7 @@ mod tests {
 
     #[test]
     fn a_page_has_levels_and_values() {
-        let column = Column { name: "n".into(), values: Values::Whole(vec![Some(1), None, None, Some(u64::MAX)]) };
+        let column = Column { name: "n".into(), values: Values::Whole(vec![Some(1), None, None, Some(whole(u64::MAX))]) };
         let page = column.page();
         assert_eq!(&page[..10], [6, 0, 0, 0, 2, 1, 4, 0, 2, 1]);
         assert_eq!(page[10..18], 1i64.to_le_bytes());

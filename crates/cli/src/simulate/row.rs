@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use forebay_sim::buffer::{BufferConfig, COUNTER_NAMES, Formula, Infeasible, Outcome, write_back_name};
 use serde::{Deserialize, Serialize};
 
-use crate::parquet::{Column, Values};
+use crate::parquet::{self, Column, Values};
 
 /// One simulation, as it is printed.
 #[derive(Serialize, Deserialize)]
@@ -103,7 +103,9 @@ impl Row {
 /// The rows as columns, with the names of the CSV. What a buffer that is not possible does not have is not there.
 pub(super) fn columns(rows: &[Row]) -> Vec<Column> {
     let whole = |name: &str, of: fn(&Row) -> u64| {
-        let values = rows.iter().map(|row| (row.infeasible.is_none() || name == "capacity_bytes" || name == "nodes").then(|| of(row)));
+        let values = rows
+            .iter()
+            .map(|row| (row.infeasible.is_none() || name == "capacity_bytes" || name == "nodes").then(|| parquet::whole(of(row))));
         Column { name: name.into(), values: Values::Whole(values.collect()) }
     };
     let text =

@@ -197,6 +197,8 @@ pub(crate) enum Target {
     Json,
     /// A line of text for each operation, as `cat` shows it.
     Text,
+    /// A table of columns, for Arrow and what reads it.
+    Parquet,
 }
 
 #[derive(Args, Debug)]

@@ -1,6 +1,7 @@
 //! `forebay trace`: traces of I/O, read, shown, merged, filtered and written.
 
 mod args;
+mod columns;
 mod filter;
 mod info;
 mod input;
@@ -114,7 +115,7 @@ fn convert(args: &ConvertArgs, console: Console) -> Result<(), Error> {
         let target = match args.to {
             Target::Muse => "MUSE text",
             Target::Fio2 | Target::Fio3 => "an iolog",
-            Target::Fbt | Target::Json | Target::Text => "this format",
+            Target::Fbt | Target::Json | Target::Text | Target::Parquet => "this format",
         };
         console.warn(&format!("{left_out} of {records} operations cannot be said in {target} and were left out"));
     }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use forebay_trace::{Names, Record, Source, fbt, import::fio, muse};
 
 use super::args::Target;
+use super::columns;
 use super::input::failed;
 use super::line;
 use crate::error::Error;
@@ -69,11 +70,12 @@ pub(super) fn write_fbt(source: &mut (impl Source + ?Sized), path: &Path) -> Res
     Ok(totals.records)
 }
 
-/// A writer of one of the texts.
+/// A writer of one of the texts, or of a table.
 enum Text {
     Muse(muse::Writer<Box<dyn Write>>),
     Fio(fio::Writer<Box<dyn Write>>),
     Lines(line::Writer<Box<dyn Write>>),
+    Columns(columns::Writer<Box<dyn Write>>),
 }
 
 impl Text {
@@ -82,20 +84,22 @@ impl Text {
             Text::Muse(writer) => writer.push(names, record),
             Text::Fio(writer) => writer.push(names, record),
             Text::Lines(writer) => writer.push(names, record),
+            Text::Columns(writer) => writer.push(names, record),
         }
     }
 
     /// Ends it; how many records it could not say.
-    fn finish(self) -> Result<u64, forebay_trace::Error> {
+    fn finish(self, names: &Names) -> Result<u64, forebay_trace::Error> {
         let left_out = match &self {
             Text::Muse(writer) => writer.left_out(),
             Text::Fio(writer) => writer.left_out(),
-            Text::Lines(_) => 0,
+            Text::Lines(_) | Text::Columns(_) => 0,
         };
         match self {
             Text::Muse(writer) => drop(writer.finish()?),
             Text::Fio(writer) => drop(writer.finish()?),
             Text::Lines(writer) => drop(writer.finish()?),
+            Text::Columns(writer) => drop(writer.finish(names)?),
         }
         Ok(left_out)
     }
@@ -111,6 +115,7 @@ pub(super) fn write(source: &mut (impl Source + ?Sized), to: Target, path: &Path
         Target::Muse => Text::Muse(muse::Writer::new(writer)),
         Target::Fio2 => Text::Fio(fio::Writer::new(writer, 2).map_err(failed(path))?),
         Target::Fio3 => Text::Fio(fio::Writer::new(writer, 3).map_err(failed(path))?),
+        Target::Parquet => Text::Columns(columns::Writer::new(writer).map_err(failed(path))?),
         Target::Fbt | Target::Json | Target::Text => Text::Lines(line::Writer::new(writer, to == Target::Json)),
     };
     let mut records = 0;
@@ -122,7 +127,7 @@ pub(super) fn write(source: &mut (impl Source + ?Sized), to: Target, path: &Path
         Ok(())
     };
     copy().map_err(failed(path))?;
-    let left_out = text.finish().map_err(failed(path))?;
+    let left_out = text.finish(source.names()).map_err(failed(path))?;
     output.finish()?;
     Ok((records, left_out))
 }

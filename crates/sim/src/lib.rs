@@ -1,6 +1,7 @@
 //! The simulated host: the machines of `forebay-core` in virtual time, with faults, an oracle, and one checker a promise.
 //!
-//! [`buffer`] is the other simulator: a model of the buffer that says what a trace would gain from which size and policy.
+//! [`buffer`] is the other simulator: a model of the buffer that says what a trace would gain from which size and policy. [`workload`] makes
+//! the traces of applications, from rules and from recordings.
 //!
 //! See `docs/SIMULATION.md`.
 
@@ -20,4 +21,5 @@ pub mod runner;
 pub mod scenario;
 pub mod stamp;
 pub mod subject;
+pub mod workload;
 pub mod world;

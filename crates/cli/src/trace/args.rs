@@ -29,6 +29,8 @@ pub(crate) enum TraceCommand {
     Filter(FilterArgs),
     /// Write a trace in another format.
     Convert(ConvertArgs),
+    /// Make up the trace of an application, in the sizes of the papers or in others.
+    Generate(super::generate::GenerateArgs),
 }
 
 fn format(text: &str) -> Result<Format, String> {

@@ -3,6 +3,7 @@
 mod args;
 mod columns;
 mod filter;
+mod generate;
 mod info;
 mod input;
 mod line;
@@ -27,6 +28,7 @@ pub(crate) fn command(args: &TraceArgs, console: Console) -> Result<(), Error> {
         TraceCommand::Cat(args) => cat(args, u64::MAX, console),
         TraceCommand::Filter(args) => filter(args, console),
         TraceCommand::Convert(args) => convert(args, console),
+        TraceCommand::Generate(args) => generate::command(args, console),
     }
 }
 

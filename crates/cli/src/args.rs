@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::config::Key;
 use crate::plan::PlanArgs;
+use crate::reproduce::ReproduceArgs;
 use crate::trace::{ReadArgs, TraceArgs};
 
 /// A burst buffer in front of a directory.
@@ -64,6 +65,8 @@ pub(crate) enum Command {
     Sim(SimArgs),
     /// Measure how fast a directory is, as a table of throughput for `sim`.
     Bench(BenchArgs),
+    /// Make figures of papers again, and show what the paper says beside what comes out.
+    Reproduce(ReproduceArgs),
     /// Show what this machine lacks, and the command that mends it.
     Doctor(DoctorArgs),
     /// Put what a bug report needs into one archive; no data of files.

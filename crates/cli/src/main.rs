@@ -36,6 +36,7 @@ mod remote;
 mod replay;
 #[allow(dead_code, unused_imports)] // Pages of `sim` and `reproduce` use the rest.
 mod report;
+mod reproduce;
 mod run;
 mod session;
 mod show;
@@ -136,6 +137,7 @@ fn dispatch(cli: &Cli, arguments: &[OsString], console: Console) -> Result<u8, E
         Command::Bench(args) => bench::command(args),
         Command::Plan(args) => plan::command(args, console),
         Command::Sim(args) => simulate::command(args, arguments, console),
+        Command::Reproduce(args) => reproduce::command(args, console),
         Command::Doctor(args) => return doctor::command(args),
         Command::Debug(args) => {
             let layers = settings(&args.settings, console);

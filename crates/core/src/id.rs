@@ -47,6 +47,10 @@ id!(
     Token(u64)
 );
 id!(
+    /// An I/O server of an instance, from 0.
+    ServerId(u32)
+);
+id!(
     /// Names a client's request until it is replied to. The client chooses it, unique among its open calls.
     CallId(u64)
 );

@@ -15,6 +15,7 @@ pub mod errno;
 pub mod extent;
 pub mod id;
 pub mod io_node;
+pub mod layout;
 pub mod machine;
 pub mod master;
 pub mod message;

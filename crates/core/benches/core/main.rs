@@ -3,6 +3,7 @@
 //! `cargo bench -p forebay-core --bench core` prints a table; after `--`: `--full` adds 10^7 extents, `--json FILE` writes the figures,
 //! `--only TEXT` takes the rows whose name contains TEXT. `cargo test --benches` runs everything once with tiny sizes.
 
+mod detection;
 mod extents;
 mod harness;
 mod node;
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
     let mut bench = Bench::new(options);
     extents::run(&mut bench);
     replacement::run(&mut bench);
+    detection::run(&mut bench);
     node::run(&mut bench);
     match bench.finish() {
         Ok(()) => ExitCode::SUCCESS,

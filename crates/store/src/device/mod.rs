@@ -4,6 +4,7 @@ mod aligned;
 mod fault;
 mod file;
 mod memory;
+pub mod model;
 
 use std::io;
 

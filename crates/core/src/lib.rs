@@ -13,6 +13,7 @@ pub mod effect;
 pub mod entries;
 pub mod errno;
 pub mod extent;
+pub mod hybrid;
 pub mod id;
 pub mod io_node;
 pub mod layout;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use forebay_core::id::Ino;
 use forebay_core::policy::admission::{
-    AdaptiveLevel, Admission, AdmissionConfig, AdmissionView, IndexRule, ResetRule, SsdupPlus, SsdupPlusConfig, Watermarks,
+    AdaptiveLevel, AdmissionConfig, AdmissionView, IndexRule, ResetRule, SsdupPlus, SsdupPlusConfig, Watermarks,
 };
 use forebay_core::policy::detector::{Detector, RandomStreams, StreamConfig};
 use forebay_core::policy::{Arrival, Operation, RequestClass, Share, Target};

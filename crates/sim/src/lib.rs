@@ -3,6 +3,8 @@
 //! [`buffer`] is the other simulator: a model of the buffer that says what a trace would gain from which size and policy. [`workload`] makes
 //! the traces of applications, from rules and from recordings.
 //!
+//! [`hybrid`] simulates the I/O node that has a disk and an SSD.
+//!
 //! See `docs/SIMULATION.md`.
 
 pub mod buffer;
@@ -11,6 +13,7 @@ pub mod canary;
 pub mod checker;
 pub mod client;
 pub mod home;
+pub mod hybrid;
 pub mod inspector;
 pub mod journal;
 pub mod log;

@@ -3,6 +3,7 @@
 use std::hint::black_box;
 
 use forebay_core::extent::{ExtentMap, Piece};
+use forebay_core::hybrid::Runs;
 use forebay_core::id::{Ino, Lsn, SegmentId};
 use forebay_core::policy::admission::ibridge::{IBridgeConfig, PartitionMode, SeekFit, SeekProfile, Weights};
 use forebay_core::policy::admission::{Admission, AdmissionConfig, AdmissionView, SsdupPlusConfig, Watermarks};
@@ -64,6 +65,45 @@ fn decided_and_indexed(config: &AdmissionConfig, blocks: &[u64]) -> Run {
     run
 }
 
+/// The same with the index that a region has while it is filled, and what that costs when it is put in order for its flush.
+fn decided_and_run_indexed(config: &AdmissionConfig, blocks: &[u64], in_order: bool) -> Run {
+    let mut policy = config.build();
+    let mut runs = Runs::new();
+    let mut map = ExtentMap::new();
+    let run = timed(blocks.len() as u64, || {
+        for (block, lsn) in blocks.iter().zip(1..) {
+            decide(&mut *policy, &write(*block));
+            let (segment, segment_offset) = (SegmentId(lsn >> 10), ((lsn & 1023) << 12) as u32);
+            runs.insert(Piece { offset: block * BLOCK, len: BLOCK as u32, segment, segment_offset, lsn: Lsn(lsn), dirty: true });
+        }
+        if in_order {
+            map = std::mem::take(&mut runs).into_map();
+        }
+    });
+    assert!(!in_order || map.len() == blocks.len());
+    run
+}
+
+/// A look-up while the region is filled.
+fn looked_up_in_runs(blocks: &[u64]) -> Run {
+    let mut runs = Runs::new();
+    for (block, lsn) in blocks.iter().zip(1..) {
+        let (segment, segment_offset) = (SegmentId(lsn >> 10), ((lsn & 1023) << 12) as u32);
+        runs.insert(Piece { offset: block * BLOCK, len: BLOCK as u32, segment, segment_offset, lsn: Lsn(lsn), dirty: true });
+    }
+    const PROBES: u64 = 50_000;
+    let mut random = Random(4);
+    let mut found = 0;
+    let run = timed(PROBES, || {
+        for _ in 0..PROBES {
+            let offset = random.below(blocks.len() as u64 * BLOCK);
+            found += runs.overlapping(offset..offset + 1).len() as u64;
+        }
+    });
+    assert_eq!(found, PROBES);
+    run
+}
+
 pub fn run(bench: &mut Bench) {
     let sizes: &[u64] = if bench.options.test { &[1000] } else { &[100_000, 1_000_000] };
     for &n in sizes {
@@ -73,7 +113,11 @@ pub fn run(bench: &mut Bench) {
             bench.nanoseconds(&format!("admission, shuffled, {name}"), n, || decisions(&config, &shuffled));
         }
         let (name, config) = &policies()[1];
-        bench.nanoseconds(&format!("admission and index, ordered, {name}"), n, || decided_and_indexed(config, &ordered));
-        bench.nanoseconds(&format!("admission and index, shuffled, {name}"), n, || decided_and_indexed(config, &shuffled));
+        for (order, blocks) in [("ordered", &ordered), ("shuffled", &shuffled)] {
+            bench.nanoseconds(&format!("admission and map, {order}, {name}"), n, || decided_and_indexed(config, blocks));
+            bench.nanoseconds(&format!("admission and runs, {order}, {name}"), n, || decided_and_run_indexed(config, blocks, false));
+            bench.nanoseconds(&format!("admission and runs to map, {order}"), n, || decided_and_run_indexed(config, blocks, true));
+        }
+        bench.nanoseconds("look-up in runs, shuffled", n, || looked_up_in_runs(&shuffled));
     }
 }

@@ -61,7 +61,7 @@ impl SeekProfile {
         let root_ns = |distance: u64| {
             // The root of distance / 2^30, in 2^15ths.
             let root = u128::from(distance).isqrt();
-            (u128::from(fit.root_ns) * root >> 15) as u64
+            ((u128::from(fit.root_ns) * root) >> 15) as u64
         };
         let knee_ns = root_ns(fit.knee_bytes);
         let mut points = Vec::new();
@@ -98,5 +98,5 @@ impl SeekProfile {
 }
 
 fn line_ns(ns_per_gib: u64, bytes: u64) -> u64 {
-    (u128::from(ns_per_gib) * u128::from(bytes) >> 30) as u64
+    ((u128::from(ns_per_gib) * u128::from(bytes)) >> 30) as u64
 }

@@ -12,7 +12,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("forebay-host", &["forebay-core"]),
     ("forebay-server", &["forebay-host", "forebay-store", "forebay-core"]),
     ("forebay-client", &["forebay-host", "forebay-core"]),
-    ("forebay-fuse", &["forebay-client", "forebay-host", "forebay-core"]),
+    ("forebay-fuse", &["forebay-client", "forebay-host", "forebay-trace", "forebay-core"]),
     ("forebay-python", &["forebay-sim", "forebay-trace", "forebay-core"]),
     ("forebay-sim", &["forebay-core", "forebay-store", "forebay-trace"]),
     ("forebay-trace", &["forebay-core"]),

@@ -76,6 +76,7 @@ pub(crate) mod init {
     pub(crate) const EXPLICIT_INVAL_DATA: u64 = 1 << 25;
     pub(crate) const HANDLE_KILLPRIV_V2: u64 = 1 << 28;
     pub(crate) const INIT_EXT: u64 = 1 << 30;
+    pub(crate) const DIRECT_IO_ALLOW_MMAP: u64 = 1 << 36;
     pub(crate) const HAS_RESEND: u64 = 1 << 39;
 }
 
@@ -103,6 +104,11 @@ pub(crate) const OPEN_NO_FLUSH: u32 = 1 << 5;
 pub(crate) const WRITE_OF_CACHE: u32 = 1;
 /// The same: who writes may not leave set-id bits.
 pub(crate) const WRITE_KILL_SUIDGID: u32 = 1 << 2;
+
+/// `fuse_read_in.read_flags`: on behalf of a program's call, whose lock owner is told; reads for the kernel's pages have none.
+pub(crate) const READ_BY_OWNER: u32 = 1 << 1;
+/// `fuse_fsync_in.fsync_flags`: fdatasync(2).
+pub(crate) const FSYNC_DATA_ONLY: u32 = 1;
 
 /// Of lseek(2): the next data.
 pub(crate) const SEEK_DATA: u32 = 3;

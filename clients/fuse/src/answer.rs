@@ -2,7 +2,6 @@
 
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
-use std::time::Duration;
 
 use forebay_core::attr::Attr;
 use forebay_core::errno::Errno;
@@ -13,8 +12,6 @@ use crate::abi::{OUT_HEADER_BYTES, Put};
 use crate::convert::{mode, seconds};
 use crate::virtual_files::is_virtual;
 
-/// How long the kernel may keep names and attributes. All changes come through this kernel, so they do not age.
-const VALID: Duration = Duration::from_secs(24 * 60 * 60);
 /// Inode numbers are never used again, so there is one generation.
 const GENERATION: u64 = 0;
 /// What stat(2) shows as the size for efficient I/O: the page, in which the kernel caches.
@@ -36,6 +33,11 @@ impl Answer {
         self.bytes.clear();
         self.bytes.resize(OUT_HEADER_BYTES, 0);
         &mut self.bytes
+    }
+
+    /// The body that was put.
+    pub(crate) fn body(&self) -> &[u8] {
+        self.bytes.get(OUT_HEADER_BYTES..).unwrap_or_default()
     }
 
     /// Sends the body that was put.
@@ -85,9 +87,9 @@ pub(crate) fn notify(device: &OwnedFd, code: i32, body: &[u8]) -> rustix::io::Re
     rustix::io::writev(device, &[IoSlice::new(&header), IoSlice::new(body)]).map(drop)
 }
 
-/// For how many seconds the kernel may keep an inode's name and attributes.
-fn valid(ino: Ino) -> u64 {
-    if is_virtual(ino) { 0 } else { VALID.as_secs() }
+/// For how many seconds the kernel may keep an inode's name and attributes, if those of others may be kept for `valid_s`.
+fn valid(ino: Ino, valid_s: u64) -> u64 {
+    if is_virtual(ino) { 0 } else { valid_s }
 }
 
 /// `fuse_attr`.
@@ -104,26 +106,26 @@ fn put_attr(out: &mut Vec<u8>, ino: Ino, attr: &Attr) {
 }
 
 /// `fuse_entry_out` of an inode that is there.
-pub(crate) fn put_entry(out: &mut Vec<u8>, ino: Ino, attr: &Attr) {
+pub(crate) fn put_entry(out: &mut Vec<u8>, valid_s: u64, ino: Ino, attr: &Attr) {
     out.put_u64(ino.0);
     out.put_u64(GENERATION);
-    out.put_u64(valid(ino));
-    out.put_u64(valid(ino));
+    out.put_u64(valid(ino, valid_s));
+    out.put_u64(valid(ino, valid_s));
     out.put_u64(0);
     put_attr(out, ino, attr);
 }
 
 /// Tells the kernel that there is no such name, in a form that it may keep.
-pub(crate) fn put_no_entry(out: &mut Vec<u8>) {
+pub(crate) fn put_no_entry(out: &mut Vec<u8>, valid_s: u64) {
     out.put_u64(0);
     out.put_u64(GENERATION);
-    out.put_u64(VALID.as_secs());
+    out.put_u64(valid_s);
     out.resize(out.len() + ENTRY_BYTES - 24, 0);
 }
 
 /// `fuse_attr_out`.
-pub(crate) fn put_attr_out(out: &mut Vec<u8>, ino: Ino, attr: &Attr) {
-    out.put_u64(valid(ino));
+pub(crate) fn put_attr_out(out: &mut Vec<u8>, valid_s: u64, ino: Ino, attr: &Attr) {
+    out.put_u64(valid(ino, valid_s));
     out.put_u64(0);
     put_attr(out, ino, attr);
 }
@@ -173,9 +175,9 @@ mod tests {
             put(&mut out);
             out.len()
         };
-        assert_eq!(length(&|out| put_entry(out, Ino(2), &attr)), ENTRY_BYTES);
-        assert_eq!(length(&put_no_entry), ENTRY_BYTES);
-        assert_eq!(length(&|out| put_attr_out(out, Ino(2), &attr)), 104);
+        assert_eq!(length(&|out| put_entry(out, 1, Ino(2), &attr)), ENTRY_BYTES);
+        assert_eq!(length(&|out| put_no_entry(out, 1)), ENTRY_BYTES);
+        assert_eq!(length(&|out| put_attr_out(out, 1, Ino(2), &attr)), 104);
         assert_eq!(length(&|out| put_open(out, 1, 2)), 16);
         assert_eq!(length(&|out| put_stat_fs(out, &StatFs::default())), 80);
         let mut out = Vec::new();

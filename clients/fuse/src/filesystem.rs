@@ -78,25 +78,31 @@ impl<T: Transport> Exchange<'_, T> {
             }
             Operation::Link { node, new_name } => return self.entry(client.link(Ino(node), ino, new_name)),
             // The kernel does not ask again for either: it opens by itself, and makes files with MKNOD.
-            Operation::Open | Operation::Create { .. } if self.held.is_some() => return Err(Errno::ENOSYS),
-            Operation::Open => {
+            Operation::Open { .. } | Operation::Create { .. } if self.held.is_some() => return Err(Errno::ENOSYS),
+            Operation::Open { .. } => {
                 client.open(ino)?;
-                put_open(self.out, 0, if is_virtual(ino) { OPEN_DIRECT_IO } else { self.open_flags() });
+                // The number of the request names what was opened: no other open file has it.
+                put_open(self.out, self.header.unique, if is_virtual(ino) { OPEN_DIRECT_IO } else { self.open_flags() });
             }
             Operation::Create { name, mode, flags } => {
                 let (ino, attr) = client.create(ino, name, permissions(mode), has(flags, OFlags::EXCL), self.caller())?;
-                put_entry(self.out, ino, &attr);
-                put_open(self.out, 0, self.open_flags());
+                put_entry(self.out, self.agreed.names_valid_s, ino, &attr);
+                put_open(self.out, self.header.unique, self.open_flags());
             }
-            Operation::Read { offset, len } => return Ok(Outcome::Data(client.read(ino, offset, len, self.data)?)),
+            Operation::Read { offset, len, .. } => return Ok(Outcome::Data(client.read(ino, offset, len, self.data)?)),
             Operation::Write { offset, write_flags, flags, data } => return self.write(ino, offset, write_flags, flags, data),
-            Operation::Release => client.release(ino)?,
-            Operation::Sync => client.sync(ino)?,
+            Operation::Release { .. } => client.release(ino)?,
+            Operation::Sync { .. } => client.sync(ino)?,
             Operation::StatFs => put_stat_fs(self.out, &client.stat_fs()?),
             Operation::OpenDir => put_open(self.out, client.open_dir(ino)?, 0),
             Operation::ReadDir { handle, offset, len, plus } => {
                 let room_bytes = len.min(self.agreed.transfer_bytes_max);
-                listing::fill(client, self.held, &Listing { directory: ino, handle, offset, room_bytes, plus }, self.out)?;
+                listing::fill(
+                    client,
+                    self.held,
+                    &Listing { directory: ino, handle, offset, room_bytes, plus, valid_s: self.agreed.names_valid_s },
+                    self.out,
+                )?;
             }
             Operation::ReleaseDir { handle } => client.release_dir(handle)?,
             Operation::Destroy => {}
@@ -133,14 +139,19 @@ impl<T: Transport> Exchange<'_, T> {
         Caller { uid: self.header.uid, gid: self.header.gid }
     }
 
-    /// Pages stay when a file is opened again. Nothing but kept pages needs to be written back at a close.
+    /// Pages stay when a file is opened again, unless all is to be asked for here. Nothing but kept pages needs to be written back at a close.
     fn open_flags(&self) -> u32 {
-        if self.agreed.kernel_write_back { OPEN_KEEP_CACHE } else { OPEN_KEEP_CACHE | OPEN_NO_FLUSH }
+        match (self.agreed.direct_io, self.agreed.kernel_write_back) {
+            (true, _) => OPEN_DIRECT_IO | OPEN_NO_FLUSH,
+            (false, true) => OPEN_KEEP_CACHE,
+            (false, false) if self.agreed.opens_unasked => OPEN_KEEP_CACHE | OPEN_NO_FLUSH,
+            (false, false) => OPEN_NO_FLUSH,
+        }
     }
 
     fn lookup(&mut self, parent: Ino, name: &[u8]) -> Result<Outcome, Errno> {
         match self.client.lookup(parent, name) {
-            Err(Errno::ENOENT) => put_no_entry(self.out),
+            Err(Errno::ENOENT) => put_no_entry(self.out, self.agreed.names_valid_s),
             result => return self.entry(result),
         }
         Ok(Outcome::Body)
@@ -150,7 +161,7 @@ impl<T: Transport> Exchange<'_, T> {
     fn entry(&mut self, result: Result<(Ino, Attr), Errno>) -> Result<Outcome, Errno> {
         let (ino, attr) = result?;
         hold(&self.client, self.held, ino, &attr)?;
-        put_entry(self.out, ino, &attr);
+        put_entry(self.out, self.agreed.names_valid_s, ino, &attr);
         Ok(Outcome::Body)
     }
 
@@ -168,12 +179,12 @@ impl<T: Transport> Exchange<'_, T> {
                 },
             )?;
         }
-        put_entry(self.out, ino, &attr);
+        put_entry(self.out, self.agreed.names_valid_s, ino, &attr);
         Ok(Outcome::Body)
     }
 
     fn attr(&mut self, result: Result<Attr, Errno>) -> Result<Outcome, Errno> {
-        put_attr_out(self.out, Ino(self.header.node), &result?);
+        put_attr_out(self.out, self.agreed.names_valid_s, Ino(self.header.node), &result?);
         Ok(Outcome::Body)
     }
 

@@ -9,6 +9,7 @@ mod answer;
 mod buffers;
 mod convert;
 mod device;
+mod empty;
 mod filesystem;
 mod held;
 mod inherited;
@@ -17,7 +18,9 @@ mod mountinfo;
 mod negotiate;
 mod notify;
 mod operation;
+mod pass_through;
 mod prune;
+mod recording;
 mod session;
 mod unmount;
 mod virtual_files;
@@ -33,12 +36,16 @@ use forebay_client::{Client, Transport};
 use parking_lot::{Condvar, Mutex};
 use rustix::io::Errno;
 
+pub use crate::empty::Empty;
 use crate::held::Held;
 pub use crate::inherited::Inheritance;
 pub use crate::negotiate::Agreed;
 use crate::negotiate::Wishes;
 pub use crate::notify::Notifier;
+pub use crate::pass_through::PassThrough;
 pub use crate::prune::Pruner;
+pub use crate::recording::{Recorded, Recorder};
+use crate::session::Terms;
 pub use crate::unmount::{clear_dead_mount, is_dead_mount};
 pub use crate::virtual_files::VirtualFile;
 use crate::virtual_files::WithVirtualFiles;
@@ -65,7 +72,17 @@ pub struct MountOptions {
     pub source: String,
     /// Files that only the mount has, in the directory `.forebay` of its root.
     pub virtual_files: Vec<VirtualFile>,
+    /// Each open, close, read and write of a program becomes a request: nothing is answered by the kernel. A mount of this kind cannot be
+    /// taken over.
+    pub sees_all: bool,
+    /// For how long the kernel may keep names and attributes that it was told, whole seconds.
+    pub names_valid: Duration,
+    /// Writes down what is done in the mount.
+    pub recorder: Option<Arc<Recorder>>,
 }
+
+/// For how long the kernel may keep names and attributes where all changes come through it, so that they do not age.
+pub const VALID_FOR_EVER: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Why mounting failed.
 #[derive(Debug, thiserror::Error)]
@@ -174,13 +191,19 @@ pub fn mount<T: Transport + 'static>(client: Client<T>, options: MountOptions) -
         agreed: None,
         left: false,
     };
-    let wishes = Wishes { kernel_write_back: options.kernel_write_back, write_bytes_max: options.write_bytes_max };
-    let end = mounted.session.clone();
+    let wishes = Wishes {
+        kernel_write_back: options.kernel_write_back,
+        write_bytes_max: options.write_bytes_max,
+        sees_all: options.sees_all,
+        names_valid_s: options.names_valid.as_secs(),
+    };
+    let (end, recorder) = (mounted.session.clone(), options.recorder);
     let transport = WithVirtualFiles::new(client.into_transport(), options.virtual_files);
     let started = negotiate::handshake(&device, &wishes)
         .and_then(|agreed| {
             mounted.agreed = Some(agreed);
-            session::start(Arc::new(device), transport, agreed, Held::default(), options.threads, end)
+            let terms = Terms { agreed, held: Held::default(), steady: options.threads, recorder, end };
+            session::start(Arc::new(device), transport, terms)
         })
         .map_err(|error| {
             mounted.session.set();
@@ -215,8 +238,9 @@ pub fn take_over<T: Transport + 'static>(
     // Before anybody reads: what is read is under way, and would be sent again too. Without a mount there is nothing to send.
     let _ = answer::notify(&device, notify::RESEND, &[]);
     let transport = WithVirtualFiles::new(client.into_transport(), options.virtual_files);
-    let held = Held::inheriting(inherited);
-    let started = session::start(device, transport, agreed, held, options.threads, mounted.session.clone())?;
+    let (held, end) = (Held::inheriting(inherited), mounted.session.clone());
+    let terms = Terms { agreed, held, steady: options.threads, recorder: options.recorder, end };
+    let started = session::start(device, transport, terms)?;
     mounted.connection = Arc::downgrade(&started);
     Ok(mounted)
 }

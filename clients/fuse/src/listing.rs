@@ -30,6 +30,8 @@ pub(crate) struct Listing {
     pub(crate) room_bytes: u32,
     /// With attributes, and a reference for each.
     pub(crate) plus: bool,
+    /// For how long the kernel may keep what it is told, seconds.
+    pub(crate) valid_s: u64,
 }
 
 /// Fills a body from the offset on, as far as it goes.
@@ -40,7 +42,7 @@ pub(crate) fn fill<T: Transport>(client: &Client<T>, held: Option<&Giving<'_>>, 
             return Ok(());
         }
         if listing.plus {
-            put_no_entry(out);
+            put_no_entry(out, listing.valid_s);
         }
         put_dirent(out, listing.directory, at as u64 + 1, Kind::Directory, name.as_bytes());
     }
@@ -56,7 +58,7 @@ pub(crate) fn fill<T: Transport>(client: &Client<T>, held: Option<&Giving<'_>>, 
                     return Ok(());
                 }
                 match attr.filter(|attr| hold(client, held, entry.ino, attr).is_ok()) {
-                    Some(attr) => put_entry(out, entry.ino, &attr),
+                    Some(attr) => put_entry(out, listing.valid_s, entry.ino, &attr),
                     // A mere name, as in the short form: it is gone, or home was not yet asked.
                     None => out.resize(out.len() + ENTRY_BYTES, 0),
                 }

@@ -32,6 +32,10 @@ pub(crate) struct Wishes {
     pub(crate) kernel_write_back: bool,
     /// The longest write that the server takes, bytes.
     pub(crate) write_bytes_max: u32,
+    /// Each open, close, read and write of a program is to be a request: nothing is answered from pages or by the kernel itself.
+    pub(crate) sees_all: bool,
+    /// See [`Agreed::names_valid_s`].
+    pub(crate) names_valid_s: u64,
 }
 
 /// What was agreed; a process that takes the connection over is told.
@@ -47,6 +51,10 @@ pub struct Agreed {
     pub opens_unasked: bool,
     /// The kernel can send again what was not answered.
     pub resends: bool,
+    /// Reads and writes of programs go past the kernel's pages.
+    pub direct_io: bool,
+    /// For how long the kernel may keep names and attributes that it was told, seconds.
+    pub names_valid_s: u64,
 }
 
 impl Agreed {
@@ -136,6 +144,10 @@ fn agree(major: u32, minor: u32, max_readahead: u32, offered: u64, wishes: &Wish
     if wishes.kernel_write_back {
         wanted |= init::WRITEBACK_CACHE;
     }
+    if wishes.sees_all {
+        // Where it is missing, files that are open past the pages could not be mapped: programs come first, the pages stay.
+        wanted |= init::DIRECT_IO_ALLOW_MMAP;
+    }
     let flags = wanted & offered;
     let transfer_bytes_max = wishes.write_bytes_max.clamp(WRITE_BYTES_MIN, WRITE_BYTES_MAX) / PAGE_BYTES * PAGE_BYTES;
     let mut body = Vec::with_capacity(64);
@@ -157,8 +169,10 @@ fn agree(major: u32, minor: u32, max_readahead: u32, offered: u64, wishes: &Wish
         transfer_bytes_max,
         kernel_syncs: minor >= MINOR_SYNCS,
         kernel_write_back: flags & init::WRITEBACK_CACHE != 0,
-        opens_unasked: offered & init::NO_OPEN_SUPPORT != 0,
+        opens_unasked: offered & init::NO_OPEN_SUPPORT != 0 && !wishes.sees_all,
         resends: offered & init::HAS_RESEND != 0,
+        direct_io: flags & init::DIRECT_IO_ALLOW_MMAP != 0,
+        names_valid_s: wishes.names_valid_s,
     };
     Ok((agreed, body))
 }
@@ -168,22 +182,41 @@ mod tests {
     use super::*;
     use crate::abi::Reader;
 
-    const WISHES: Wishes = Wishes { kernel_write_back: false, write_bytes_max: 256 << 10 };
+    const WISHES: Wishes = Wishes { kernel_write_back: false, write_bytes_max: 256 << 10, sees_all: false, names_valid_s: 9 };
 
     #[test]
     fn only_what_is_offered_is_taken() {
         let (agreed, body) = agree(7, 45, 128 << 10, init::MAX_PAGES | init::WRITEBACK_CACHE, &WISHES).unwrap();
-        let expected =
-            Agreed { transfer_bytes_max: 256 << 10, kernel_syncs: true, kernel_write_back: false, opens_unasked: false, resends: false };
+        let expected = Agreed {
+            transfer_bytes_max: 256 << 10,
+            kernel_syncs: true,
+            kernel_write_back: false,
+            opens_unasked: false,
+            resends: false,
+            direct_io: false,
+            names_valid_s: 9,
+        };
         assert_eq!(agreed, expected);
         assert!(agreed.request_bytes_max() >= (256 << 10) + IN_HEADER_BYTES + WRITE_IN_BYTES);
         let mut reader = Reader::new(&body);
         let fields: Vec<u32> = std::iter::from_fn(|| reader.u32()).collect();
         assert_eq!(fields[..4], [7, MINOR, 128 << 10, init::MAX_PAGES as u32]);
         assert_eq!((fields[5], fields[7] & 0xffff, fields.len()), (256 << 10, 64, 16));
-        let (agreed, body) = agree(7, 31, 1 << 30, u64::MAX, &Wishes { kernel_write_back: true, write_bytes_max: u32::MAX }).unwrap();
+        let (agreed, body) =
+            agree(7, 31, 1 << 30, u64::MAX, &Wishes { kernel_write_back: true, write_bytes_max: u32::MAX, ..WISHES }).unwrap();
         assert_eq!((agreed.kernel_write_back, agreed.kernel_syncs, agreed.transfer_bytes_max), (true, false, WRITE_BYTES_MAX));
         assert_eq!(Reader::new(&body[4..]).u32(), Some(31));
+    }
+
+    #[test]
+    fn who_wants_to_see_all_is_asked_for_all_that_the_kernel_can_be_made_to_ask() {
+        let sees_all = Wishes { sees_all: true, ..WISHES };
+        let (agreed, _) = agree(7, 45, 0, u64::MAX, &sees_all).unwrap();
+        assert!(agreed.direct_io && !agreed.opens_unasked);
+        let (agreed, _) = agree(7, 38, 0, u64::MAX & !init::DIRECT_IO_ALLOW_MMAP, &sees_all).unwrap();
+        assert!(!agreed.direct_io && !agreed.opens_unasked, "an older kernel");
+        let (agreed, _) = agree(7, 45, 0, u64::MAX, &WISHES).unwrap();
+        assert!(!agreed.direct_io && agreed.opens_unasked);
     }
 
     #[test]

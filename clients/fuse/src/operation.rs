@@ -14,6 +14,8 @@ pub(crate) struct Header {
     pub(crate) node: u64,
     pub(crate) uid: u32,
     pub(crate) gid: u32,
+    /// The thread that asks; 0 if nobody does but the kernel itself.
+    pub(crate) thread: u32,
 }
 
 /// `fuse_setattr_in`, the fields that are used.
@@ -80,7 +82,9 @@ pub(crate) enum Operation<'a> {
         node: u64,
         new_name: &'a [u8],
     },
-    Open,
+    Open {
+        flags: u32,
+    },
     Create {
         name: &'a [u8],
         mode: u32,
@@ -89,6 +93,10 @@ pub(crate) enum Operation<'a> {
     Read {
         offset: u64,
         len: u32,
+        /// For the kernel's pages, not straight into a program's memory.
+        for_pages: bool,
+        /// Those of the open file.
+        flags: u32,
     },
     Write {
         offset: u64,
@@ -96,8 +104,12 @@ pub(crate) enum Operation<'a> {
         flags: u32,
         data: &'a [u8],
     },
-    Release,
-    Sync,
+    Release {
+        handle: u64,
+    },
+    Sync {
+        data_only: bool,
+    },
     StatFs,
     SetXattr {
         name: &'a [u8],
@@ -178,9 +190,9 @@ impl Iterator for Forgets<'_> {
 pub(crate) fn header(bytes: &[u8]) -> Option<Header> {
     let mut reader = Reader::new(bytes);
     let (len, opcode, unique, node) = (reader.u32()?, reader.u32()?, reader.u64()?, reader.u64()?);
-    let (uid, gid, _pid, _extensions) = (reader.u32()?, reader.u32()?, reader.u32()?, reader.u32()?);
+    let (uid, gid, thread, _extensions) = (reader.u32()?, reader.u32()?, reader.u32()?, reader.u32()?);
     let fits = len as usize == bytes.len();
-    fits.then_some(Header { len, opcode, unique, node, uid, gid })
+    fits.then_some(Header { len, opcode, unique, node, uid, gid, thread })
 }
 
 /// The operation of a request with this header; `None` if its body is too short.
@@ -200,9 +212,14 @@ pub(crate) fn parse<'a>(header: &Header, bytes: &'a [u8]) -> Option<Operation<'a
         opcode::READLINK => Operation::ReadLink,
         opcode::STATFS => Operation::StatFs,
         opcode::FLUSH => Operation::Flush,
-        opcode::FSYNC | opcode::FSYNCDIR | opcode::SYNCFS => Operation::Sync,
-        opcode::OPEN => Operation::Open,
-        opcode::RELEASE => Operation::Release,
+        opcode::FSYNC | opcode::FSYNCDIR => {
+            // The file handle.
+            body.skip(8)?;
+            Operation::Sync { data_only: body.u32()? & abi::FSYNC_DATA_ONLY != 0 }
+        }
+        opcode::SYNCFS => Operation::Sync { data_only: false },
+        opcode::OPEN => Operation::Open { flags: body.u32()? },
+        opcode::RELEASE => Operation::Release { handle: body.u64()? },
         opcode::OPENDIR => Operation::OpenDir,
         opcode::RELEASEDIR => Operation::ReleaseDir { handle: body.u64()? },
         opcode::ACCESS => Operation::Access { mask: body.u32()? },
@@ -280,7 +297,12 @@ fn data<'a>(opcode: u32, body: &mut Reader<'a>) -> Option<Operation<'a>> {
     let len = body.u32()?;
     Some(match opcode {
         opcode::LSEEK => Operation::Seek { offset, whence: len },
-        opcode::READ => Operation::Read { offset, len },
+        opcode::READ => {
+            let read_flags = body.u32()?;
+            // The lock's owner.
+            body.skip(8)?;
+            Operation::Read { offset, len, for_pages: read_flags & abi::READ_BY_OWNER == 0, flags: body.u32()? }
+        }
         opcode::WRITE => {
             let write_flags = body.u32()?;
             // The lock's owner.
@@ -340,7 +362,7 @@ mod tests {
     fn assert_parses(opcode: u32, body: &[u8], expected: &Operation<'_>) {
         let bytes = request(opcode, body);
         let head = header(&bytes).unwrap();
-        assert_eq!((head.unique, head.node, head.uid, head.gid), (77, 5, 1000, 100));
+        assert_eq!((head.unique, head.node, head.uid, head.gid, head.thread), (77, 5, 1000, 100, 4242));
         assert_eq!(parse(&head, &bytes).as_ref(), Some(expected));
     }
 
@@ -354,6 +376,12 @@ mod tests {
         let mut write = body(&[1, 0, 8192, 0, 3, 1, 0, 0, 0x401, 0], &[]);
         write.extend_from_slice(b"xyz");
         assert_parses(opcode::WRITE, &write, &Operation::Write { offset: 8192, write_flags: 1, flags: 0x401, data: b"xyz" });
+        let read = Operation::Read { offset: 4096, len: 7, for_pages: false, flags: 0x4000 };
+        assert_parses(opcode::READ, &body(&[1, 0, 4096, 0, 7, 2, 0, 0, 0x4000, 0], &[]), &read);
+        assert_parses(opcode::OPEN, &body(&[0x8001, 0], &[]), &Operation::Open { flags: 0x8001 });
+        assert_parses(opcode::RELEASE, &body(&[9, 0, 0, 0, 0, 0], &[]), &Operation::Release { handle: 9 });
+        assert_parses(opcode::FSYNC, &body(&[9, 0, 1, 0], &[]), &Operation::Sync { data_only: true });
+        assert_parses(opcode::SYNCFS, &body(&[0, 0], &[]), &Operation::Sync { data_only: false });
         let read = Operation::ReadDir { handle: 1, offset: 3, len: 4096, plus: true };
         assert_parses(opcode::READDIRPLUS, &body(&[1, 0, 3, 0, 4096, 0, 0, 0, 0, 0], &[]), &read);
         let set = Operation::SetXattr { name: b"user.x", value: b"va\0", flags: 1 };

@@ -12,6 +12,7 @@ use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
+use std::time::Instant;
 
 use forebay_client::{CallPayload, Client, Transport};
 use forebay_core::effect::Once;
@@ -32,6 +33,7 @@ use crate::inherited::{Inherited, LetGo};
 use crate::negotiate::Agreed;
 use crate::notify::Notifier;
 use crate::operation::{self, Operation};
+use crate::recording::{Recorder, Seen};
 use crate::watch::Watch;
 
 /// Threads in all, those that wait included.
@@ -60,6 +62,7 @@ pub(crate) struct Session<T: Transport> {
     /// Someone at rest is wanted, or all are to end.
     called: Condvar,
     watch: Watch,
+    recorder: Option<Arc<Recorder>>,
     end: Arc<SessionEnd>,
 }
 
@@ -144,15 +147,18 @@ impl<T: Transport + 'static> Transport for Watched<'_, T> {
     }
 }
 
+/// What the threads have beside the way to the server.
+pub(crate) struct Terms {
+    pub(crate) agreed: Agreed,
+    pub(crate) held: Held,
+    pub(crate) steady: usize,
+    pub(crate) recorder: Option<Arc<Recorder>>,
+    pub(crate) end: Arc<SessionEnd>,
+}
+
 /// Starts the threads.
-pub(crate) fn start<T: Transport + 'static>(
-    device: Arc<OwnedFd>,
-    transport: T,
-    agreed: Agreed,
-    held: Held,
-    steady: usize,
-    end: Arc<SessionEnd>,
-) -> std::io::Result<Arc<OwnedFd>> {
+pub(crate) fn start<T: Transport + 'static>(device: Arc<OwnedFd>, transport: T, terms: Terms) -> std::io::Result<Arc<OwnedFd>> {
+    let Terms { agreed, held, steady, recorder, end } = terms;
     let session = Arc::new(Session {
         device: device.clone(),
         transport,
@@ -163,6 +169,7 @@ pub(crate) fn start<T: Transport + 'static>(
         crew: Mutex::default(),
         called: Condvar::new(),
         watch: Watch::default(),
+        recorder,
         end,
     });
     // One for this function, so that the session does not end before it has begun.
@@ -292,9 +299,9 @@ impl<T: Transport + 'static> Session<T> {
                 turn.0.lock().spare = Some(large);
             }
             // The answer takes the place of the request, of which nothing is needed any more.
-            Operation::Read { offset, len } if len as usize > SMALL_BYTES => {
+            Operation::Read { offset, len, for_pages, flags } if len as usize > SMALL_BYTES => {
                 self.begin_large(turn);
-                self.serve(&header, Operation::Read { offset, len }, &mut large, answer, turn);
+                self.serve(&header, Operation::Read { offset, len, for_pages, flags }, &mut large, answer, turn);
                 self.keep(large, turn);
             }
             operation if len > SMALL_BYTES => {
@@ -330,6 +337,7 @@ impl<T: Transport + 'static> Session<T> {
         let giving = Giving::of(&self.held);
         let held = self.agreed.opens_unasked.then_some(&giving);
         let mut exchange = Exchange { client, agreed: &self.agreed, held, header, out, data, mode_is_stale: false };
+        let recorded = self.recorder.as_ref().map(|recorder| (recorder, operation.clone(), Instant::now()));
         let outcome = catch_unwind(AssertUnwindSafe(|| exchange.serve(operation))).unwrap_or_else(|_| {
             log::problem(&format!("request {} of the kernel met a bug; it gets EIO, please report the message above", header.opcode));
             Err(Errno::EIO)
@@ -337,6 +345,9 @@ impl<T: Transport + 'static> Session<T> {
         if exchange.mode_is_stale {
             // Before whoever has written goes on: else a program could be run with the set-id bits that it has just lost.
             Notifier { device: Arc::downgrade(&self.device) }.forget_inode(Ino(header.node), false);
+        }
+        if let Some((recorder, operation, begun)) = recorded {
+            recorder.seen(Seen { header, operation, begun, outcome, body: answer.body(), direct_io: self.agreed.direct_io });
         }
         let sent = match outcome {
             Ok(Outcome::Silence) => return,

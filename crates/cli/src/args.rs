@@ -55,7 +55,7 @@ pub(crate) enum Command {
     Config(ConfigArgs),
     /// Replay a recorded run through the core and check that it decides the same.
     Replay(ReplayArgs),
-    /// Traces of I/O: read those of other programs, show, merge, filter and convert them.
+    /// Traces of I/O: make one of a command (`forebay trace -- CMD`), read those of other programs, show, merge, filter and convert them.
     Trace(TraceArgs),
     /// Say what a trace does: how it reads and writes, and how large a buffer it needs.
     Analyze(AnalyzeArgs),
@@ -409,6 +409,9 @@ pub(crate) struct SettingArgs {
     /// Record every input of the core, for `forebay replay`.
     #[arg(long, value_name = "FILE")]
     record: Option<OsString>,
+    /// Write down every operation of every program in the mount, for `forebay trace`, `analyze` and `sim`. The kernel keeps nothing back then.
+    #[arg(long, value_name = "FILE.fbt")]
+    trace: Option<OsString>,
     /// Where the memory file lies [default: /dev/shm].
     #[arg(long, value_name = "DIR")]
     memory_dir: Option<OsString>,
@@ -455,6 +458,7 @@ impl SettingArgs {
             Key::Keep => &self.keep,
             Key::Report => &self.report,
             Key::Record => &self.record,
+            Key::Trace => &self.trace,
             Key::MemoryDir => &self.memory_dir,
             Key::HomeThreads => &self.home_threads,
             Key::MountThreads => &self.mount_threads,

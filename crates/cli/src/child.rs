@@ -50,12 +50,14 @@ fn refusal(name: &OsString, error: &io::Error) -> Error {
 }
 
 impl Child {
-    /// Starts `command` in the directory `stand`, which is looked up anew: what is mounted over it now is where the command stands.
-    pub(crate) fn start(command: &[OsString], mount: &Path, stand: &Path) -> Result<Child, Error> {
+    /// Starts `command` in the directory `stand`, which is looked up anew: what is mounted over it now is where the command stands. It is told
+    /// where an instance is mounted.
+    pub(crate) fn start(command: &[OsString], mount: Option<&Path>, stand: &Path) -> Result<Child, Error> {
         let (name, arguments) = command.split_first().ok_or_else(|| Error::usage("no command is given"))?;
         let own_group = !has_terminal();
         let mut builder = Command::new(name);
-        builder.args(arguments).current_dir(stand).env("FOREBAY_MOUNT", mount).env("PWD", stand);
+        builder.args(arguments).current_dir(stand).env("PWD", stand);
+        builder.envs(mount.map(|mount| ("FOREBAY_MOUNT", mount)));
         if own_group {
             builder.process_group(0);
         }
@@ -142,7 +144,7 @@ mod tests {
 
     fn run(command: &[&str], act: impl FnOnce(&Target)) -> u8 {
         let command: Vec<OsString> = command.iter().map(OsString::from).collect();
-        let child = Child::start(&command, Path::new("/"), Path::new("/")).unwrap();
+        let child = Child::start(&command, Some(Path::new("/")), Path::new("/")).unwrap();
         act(&child.target);
         child.wait()
     }
@@ -166,7 +168,7 @@ mod tests {
     #[test]
     fn a_command_that_cannot_start_is_refused_as_by_a_shell() {
         for (name, code) in [("forebay-no-such-command", 127), ("/no/such/command", 127), ("/etc/passwd", 126), ("/", 126)] {
-            let error = Child::start(&[name.into()], Path::new("/"), Path::new("/")).unwrap_err();
+            let error = Child::start(&[name.into()], None, Path::new("/")).unwrap_err();
             assert_eq!(error.code(), code, "{error}");
             assert!(error.to_string().contains(name), "{error}");
         }

@@ -31,6 +31,7 @@ pub(crate) enum Key {
     Keep,
     Report,
     Record,
+    Trace,
     MemoryDir,
     HomeThreads,
     MountThreads,
@@ -40,7 +41,7 @@ pub(crate) enum Key {
 }
 
 impl Key {
-    pub(crate) const ALL: [Key; 20] = [
+    pub(crate) const ALL: [Key; 21] = [
         Key::Backing,
         Key::Mount,
         Key::Buffer,
@@ -55,6 +56,7 @@ impl Key {
         Key::Keep,
         Key::Report,
         Key::Record,
+        Key::Trace,
         Key::MemoryDir,
         Key::HomeThreads,
         Key::MountThreads,
@@ -80,6 +82,7 @@ impl Key {
             Key::Keep => "keep",
             Key::Report => "report",
             Key::Record => "record",
+            Key::Trace => "trace",
             Key::MemoryDir => "memory-dir",
             Key::HomeThreads => "home-threads",
             Key::MountThreads => "mount-threads",
@@ -354,6 +357,8 @@ pub(crate) struct Settings {
     pub(crate) keep: bool,
     pub(crate) report: Option<PathBuf>,
     pub(crate) record: Option<PathBuf>,
+    /// Where operations are written down.
+    pub(crate) trace: Option<PathBuf>,
     pub(crate) memory_dir: Option<PathBuf>,
     pub(crate) home_threads: usize,
     pub(crate) mount_threads: usize,
@@ -381,6 +386,7 @@ impl Settings {
             keep: layers.switch(Key::Keep)?.unwrap_or(false),
             report: layers.path(Key::Report)?,
             record: layers.path(Key::Record)?,
+            trace: layers.path(Key::Trace)?,
             memory_dir: layers.path(Key::MemoryDir)?,
             home_threads: layers.threads(Key::HomeThreads, 2)?.unwrap_or(8),
             mount_threads: layers.threads(Key::MountThreads, 1)?.unwrap_or(4),
@@ -409,6 +415,7 @@ impl Settings {
             Key::Keep => Some(self.keep.to_string()),
             Key::Report => path(&self.report),
             Key::Record => path(&self.record),
+            Key::Trace => path(&self.trace),
             Key::MemoryDir => path(&self.memory_dir),
             Key::HomeThreads => Some(self.home_threads.to_string()),
             Key::MountThreads => Some(self.mount_threads.to_string()),

@@ -17,7 +17,7 @@ use forebay_core::errno::Errno;
 use forebay_core::id::{HomePath, Ino};
 use forebay_core::message::{DrainFailure, DrainStep, Reply, Request, Status};
 use forebay_core::recovery::Held;
-use forebay_fuse::{Agreed, Inheritance, MountOptions, Mounted, VirtualFile};
+use forebay_fuse::{Agreed, Inheritance, MountOptions, Mounted, VALID_FOR_EVER, VirtualFile};
 use forebay_server::{CallPayload, Instance, Options, RecoverySummary, StartError, Takeover, Transport};
 use forebay_store::{BufferError, Superblock, SuperblockError};
 use parking_lot::{Mutex, RwLock};
@@ -178,9 +178,8 @@ impl Engine {
         self.gate.instance.recovered()
     }
 
-    /// Mounts the instance.
-    pub(crate) fn mount(&self, point: &Path, allow_other: bool, settings: &Settings, virtual_files: Vec<VirtualFile>) -> Result<(), Error> {
-        let options = self.mount_options(point, allow_other, settings, virtual_files);
+    /// Mounts the instance; see [`Engine::mount_options`].
+    pub(crate) fn mount(&self, options: MountOptions) -> Result<(), Error> {
         let mounted =
             forebay_fuse::mount(Client::new(self.gate.clone()), options).map_err(|error| Error::Unavailable(error.to_string()))?;
         self.mounted_as(mounted)
@@ -199,7 +198,14 @@ impl Engine {
         self.mounted_as(mounted.map_err(|error| Error::Unavailable(error.to_string()))?)
     }
 
-    fn mount_options(&self, point: &Path, allow_other: bool, settings: &Settings, virtual_files: Vec<VirtualFile>) -> MountOptions {
+    /// How settings ask for it to be mounted.
+    pub(crate) fn mount_options(
+        &self,
+        point: &Path,
+        allow_other: bool,
+        settings: &Settings,
+        virtual_files: Vec<VirtualFile>,
+    ) -> MountOptions {
         MountOptions {
             mountpoint: point.into(),
             allow_other,
@@ -208,6 +214,9 @@ impl Engine {
             threads: settings.mount_threads,
             source: "forebay".into(),
             virtual_files,
+            sees_all: false,
+            names_valid: VALID_FOR_EVER,
+            recorder: None,
         }
     }
 

@@ -162,7 +162,7 @@ impl Keeper<'_> {
                 crate::over::keep_capabilities();
             }
             let started = Instant::now();
-            let state = match Child::start(&command, &mount, &stand) {
+            let state = match Child::start(&command, Some(&mount), &stand) {
                 Err(error) => CommandState::Refused { code: error.code(), message: error.to_string() },
                 Ok(child) => {
                     let _ = news.send(News::Command(CommandState::Running(child.target)));

@@ -48,6 +48,7 @@ mod stage;
 mod summary;
 mod trace;
 mod tracefile;
+mod tracing;
 mod view;
 
 use std::ffi::OsString;
@@ -111,7 +112,7 @@ fn dispatch(cli: &Cli, arguments: &[OsString], console: Console) -> Result<u8, E
         Command::Run(args) => {
             if args.over {
                 // First of all: the kernel refuses it to a process with several threads.
-                over::enter()?;
+                over::enter(over::Asker::RUN)?;
             }
             return keeper::keep(&args.command, args.over, arguments, console);
         }
@@ -132,7 +133,7 @@ fn dispatch(cli: &Cli, arguments: &[OsString], console: Console) -> Result<u8, E
             show::command(&layers, &settings, args.toml)
         }
         Command::Replay(args) => replay::command(args, console),
-        Command::Trace(args) => trace::command(args, console),
+        Command::Trace(args) => return trace::command(args, console),
         Command::Analyze(args) => analyze::command(args, console),
         Command::Bench(args) => bench::command(args),
         Command::Plan(args) => plan::command(args, console),
@@ -145,7 +146,7 @@ fn dispatch(cli: &Cli, arguments: &[OsString], console: Console) -> Result<u8, E
         }
         Command::Man(args) => pages::man(args, console),
         Command::Completions(args) => pages::completions(args),
-        Command::ProbeOver => over::enter(),
+        Command::ProbeOver => over::enter(over::Asker::RUN),
         Command::FlushKernel { mount } => return Ok(engine::flush_kernel_from_outside(mount)),
     }?;
     Ok(0)

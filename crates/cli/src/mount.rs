@@ -40,6 +40,7 @@ pub(crate) fn serve(args: &MountArgs, settings: &Settings, mut link: Link, conso
     if settings.mount.is_none() {
         return Err(SettingError::NoMount.into());
     }
+    crate::run::refuse_hidden_writes(settings)?;
     let events = Events::from_keeper(&link)?;
     let resumed = link.resumed.take();
     let opening = Opening {
@@ -49,6 +50,7 @@ pub(crate) fn serve(args: &MountArgs, settings: &Settings, mut link: Link, conso
         stoppable: true,
         in_background: args.background_child,
         console,
+        command: &[],
         events: &events,
         link: &link,
     };

@@ -11,6 +11,20 @@ use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags, configure_capa
 
 use crate::error::{Error, Exit};
 
+/// Who wants to see mounts of its own.
+#[derive(Clone, Copy)]
+pub(crate) struct Asker {
+    /// What the user asked for.
+    name: &'static str,
+    /// How root would.
+    as_root: &'static str,
+}
+
+impl Asker {
+    pub(crate) const RUN: Asker = Asker { name: "--over", as_root: "sudo forebay run --over ..." };
+    pub(crate) const TRACE: Asker = Asker { name: "`forebay trace`", as_root: "sudo forebay trace ..." };
+}
+
 /// A refusal, with the command that mends it behind a fixed phrase, by which `doctor` finds it.
 fn refused(what: &str, error: io::Error, mend: &str) -> Error {
     let message = format!("{what} ({error}); mend it with: {mend}");
@@ -56,29 +70,32 @@ pub(crate) fn keep_capabilities() {
 /// Has this process, and what it starts, see mounts of its own from now on. Mounts made elsewhere still arrive.
 ///
 /// Called before any thread is started: the kernel refuses a user namespace to a process with several.
-pub(crate) fn enter() -> Result<(), Error> {
+pub(crate) fn enter(asker: Asker) -> Result<(), Error> {
+    let Asker { name, as_root } = asker;
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    let mut mend = "sudo forebay run --over ...";
+    let mut mend = as_root;
     match unshare(UnshareFlags::NEWNS) {
         Ok(()) => {}
         Err(Errno::PERM) => {
             unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS).map_err(|error| {
-                refused("this user may not make a user namespace, which --over needs", error.into(), allow_user_namespaces(error))
+                let what = format!("this user may not make a user namespace, which {name} needs");
+                refused(&what, error.into(), allow_user_namespaces(error))
             })?;
             mend = allow_user_namespaces(Errno::PERM);
             let map = |file: &str, text: String| {
                 let path = format!("/proc/self/{file}");
-                std::fs::write(&path, text).map_err(|error| refused(&format!("{path} cannot be written, which --over needs"), error, mend))
+                std::fs::write(&path, text).map_err(|error| refused(&format!("{path} cannot be written, which {name} needs"), error, mend))
             };
             // The kernel takes a map of groups only from who has given up changing them.
             map("setgroups", "deny".into())?;
             map("uid_map", format!("{uid} {uid} 1"))?;
             map("gid_map", format!("{gid} {gid} 1"))?;
-            hand_on_capabilities()
-                .map_err(|error| refused("what this user may do here cannot be handed on, which --over needs", error.into(), mend))?;
+            hand_on_capabilities().map_err(|error| {
+                refused(&format!("what this user may do here cannot be handed on, which {name} needs"), error.into(), mend)
+            })?;
         }
-        Err(error) => return Err(refused("no mount namespace can be made, which --over needs", error.into(), mend)),
+        Err(error) => return Err(refused(&format!("no mount namespace can be made, which {name} needs"), error.into(), mend)),
     }
     mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)
-        .map_err(|error| refused("mounts cannot be made private, which --over needs", error.into(), mend))
+        .map_err(|error| refused(&format!("mounts cannot be made private, which {name} needs"), error.into(), mend))
 }

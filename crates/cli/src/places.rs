@@ -146,12 +146,12 @@ impl Choice {
         Ok(real)
     }
 
-    /// Where a recording may lie: what goes to the mount would be recorded again.
-    pub(crate) fn recording(&self, path: &Path) -> Result<PathBuf, PlaceError> {
-        let path = output("the recording", path)?;
+    /// Where a recording or a trace may lie: what goes to the mount would be recorded again.
+    pub(crate) fn recording(&self, what: &'static str, path: &Path) -> Result<PathBuf, PlaceError> {
+        let path = output(what, path)?;
         let parent = path.parent().and_then(|parent| parent.canonicalize().ok());
         if parent.is_some_and(|parent| parent.starts_with(&self.mount) || parent.starts_with(&self.buffer)) {
-            return Err(PlaceError::Output { what: "the recording", path, reason: "it lies in the mount or in the buffer".into() });
+            return Err(PlaceError::Output { what, path, reason: "it lies in the mount or in the buffer".into() });
         }
         Ok(path)
     }

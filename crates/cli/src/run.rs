@@ -45,6 +45,7 @@ pub(crate) fn command(settings: &Settings, over: bool, command: &[OsString], mut
         let message = "--over mounts over the backing directory, but a place to mount is set; leave one of the two out".into();
         return Err(Error::Coded { message, exit: Exit::Usage });
     }
+    refuse_hidden_writes(settings)?;
     let stand = if over { Some(std::env::current_dir().map_err(Error::io("find the working directory"))?) } else { None };
     let report_path = match &settings.report {
         // It was checked; now it may lie in the mount, which nobody serves yet.
@@ -66,7 +67,7 @@ pub(crate) fn command(settings: &Settings, over: bool, command: &[OsString], mut
         early: None,
     };
     let opening =
-        Opening { settings, role: "run", over, stoppable: false, in_background: false, console, events: &run.events, link: &link };
+        Opening { settings, role: "run", over, stoppable: false, in_background: false, console, command, events: &run.events, link: &link };
     let session = match resumed {
         Some((resumed, legacy)) => {
             let session = Session::resume(&opening, &resumed, legacy)?;
@@ -97,6 +98,15 @@ pub(crate) fn command(settings: &Settings, over: bool, command: &[OsString], mut
         }
         _ => result,
     }
+}
+
+/// A trace is to hold what programs write, not what the kernel makes of it later.
+pub(crate) fn refuse_hidden_writes(settings: &Settings) -> Result<(), Error> {
+    if settings.trace.is_some() && settings.kernel_write_back {
+        let message = "a trace needs to see every write, which --kernel-cache write-back holds back; leave one of the two out";
+        return Err(Error::Coded { message: message.into(), exit: Exit::Usage });
+    }
+    Ok(())
 }
 
 fn write_report(report: &Report, path: &Path) -> Result<(), Error> {

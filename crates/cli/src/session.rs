@@ -1,5 +1,6 @@
 //! The life of an instance in this process: chosen, started, mounted, drained, taken away.
 
+use std::ffi::OsString;
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use forebay_core::config::NodeConfig;
 use forebay_core::message::Status;
-use forebay_fuse::VirtualFile;
+use forebay_fuse::{MountOptions, VirtualFile};
 
 use crate::config::{SettingError, Settings};
 use crate::console::Console;
@@ -28,6 +29,7 @@ use crate::registry::{self, Entry, ProcessId, Tag};
 use crate::show;
 use crate::signals::{Event, Events};
 use crate::sizes;
+use crate::tracing::Tracing;
 use crate::view::{InstanceView, StatusView, quoted};
 
 /// A mounted instance.
@@ -39,6 +41,7 @@ pub(crate) struct Session {
     buffer: Place,
     mount: Place,
     keeper: u32,
+    tracing: Option<Tracing>,
     console: Console,
 }
 
@@ -65,6 +68,8 @@ pub(crate) struct Opening<'a> {
     /// Messages go to a file in the buffer.
     pub(crate) in_background: bool,
     pub(crate) console: Console,
+    /// What runs in the mount, if it is a command.
+    pub(crate) command: &'a [OsString],
     pub(crate) events: &'a Events,
     /// The way to the keeper.
     pub(crate) link: &'a Link,
@@ -111,14 +116,16 @@ impl Session {
         let id = registry::fresh_id();
         let choice = Choice::make(settings, opening.over, backing, &id)?;
         let metrics = settings.metrics.map(metrics::listen).transpose()?;
-        let record = settings.record.as_deref().map(|path| choice.recording(path)).transpose()?;
+        let record = settings.record.as_deref().map(|path| choice.recording("the recording", path)).transpose()?;
+        let trace = settings.trace.as_deref().map(|path| choice.recording("the trace", path)).transpose()?;
         let memory_dir = settings.memory_dir.as_deref().map(|path| choice.memory_dir(path)).transpose()?;
         let mut left_made = false;
         if places::content(&choice.buffer)? == Content::Buffer {
             left_made = recover::before_start(&choice.buffer, &choice.backing, *console, opening.events)?;
         }
         let mut node = sizes::plan(settings, &choice.buffer, *console)?;
-        node.takeover = doctor::kernel_resends();
+        // Who sees every open and close could not be replaced: the kernel speaks of open files by numbers that die with the process.
+        node.takeover = doctor::kernel_resends() && trace.is_none();
         if let Some(name) = places::no_local_disk(&choice.buffer) {
             console.warn(&format!(
                 "the buffer {} lies on {name}, which is no local disk: expect it to be slow, or lost with the machine's power",
@@ -155,7 +162,11 @@ impl Session {
         tag.mount_made = mount.made;
         tag.memory_dir = memory_dir;
         let mut session = Session::of(opening, engine, tag, buffer, mount);
-        match session.mount(opening, metrics) {
+        let mounted = trace.map(|path| Tracing::of_instance(path, &session.tag, opening.command)).transpose().and_then(|tracing| {
+            session.tracing = tracing;
+            session.mount(opening, metrics)
+        });
+        match mounted {
             Ok(()) => Ok(session),
             Err(error) => {
                 // Nothing was written yet: the mount never was.
@@ -205,7 +216,7 @@ impl Session {
 
     fn of(opening: &Opening<'_>, engine: Engine, tag: Tag, buffer: Place, mount: Place) -> Session {
         let (keeper, console) = (opening.link.keeper, opening.console);
-        Session { engine: Arc::new(engine), tag, entry: None, control: None, buffer, mount, keeper, console }
+        Session { engine: Arc::new(engine), tag, entry: None, control: None, buffer, mount, keeper, tracing: None, console }
     }
 
     /// Writes down where it is.
@@ -221,7 +232,9 @@ impl Session {
         self.enter()?;
         // Nobody but the command and what it starts can see a mount of its own: other users may be among these.
         let allow_other = settings.allow_other || opening.over;
-        self.engine.mount(&self.mount.path, allow_other, settings, self.virtual_files(settings))?;
+        let options = self.engine.mount_options(&self.mount.path, allow_other, settings, self.virtual_files(settings));
+        let recorder = self.tracing.as_ref().map(Tracing::recorder);
+        self.engine.mount(MountOptions { sees_all: recorder.is_some(), recorder, ..options })?;
         opening.link.serves(self.engine.legacy().as_ref(), self.tag.buffer.clone(), opening.in_background);
         self.listen(opening, metrics)
     }
@@ -301,6 +314,7 @@ impl Session {
     /// `keep`.
     pub(crate) fn close(mut self, end: End, keep: bool, link: &Link) -> Closed {
         let unmounted = self.engine.unmount(UNMOUNT_WITHIN);
+        let traced = self.tracing.take().map_or(Ok(()), |tracing| tracing.finish(self.console));
         let is_over = end == End::Clean || last_word::is_all_home(&self.engine.status());
         let mut end = match end {
             End::Clean | End::Failed(_) if is_over && self.engine.close_gate(UNMOUNT_WITHIN) => End::of_last_drain(&self.engine),
@@ -338,6 +352,7 @@ impl Session {
                 ),
             });
         }
+        result = result.and(traced);
         match unmounted {
             // Not empty, or gone already: then it is no longer ours to remove.
             Ok(()) => drop(self.mount.remove_if_made()),

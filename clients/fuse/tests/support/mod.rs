@@ -291,6 +291,9 @@ pub fn options(path: &Path) -> MountOptions {
         threads: 4,
         source: "forebay:/a, b".into(),
         virtual_files: Vec::new(),
+        sees_all: false,
+        names_valid: forebay_fuse::VALID_FOR_EVER,
+        recorder: None,
     }
 }
 

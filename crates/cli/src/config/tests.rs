@@ -54,7 +54,7 @@ fn every_name_is_understood() {
 fn what_is_shown_can_be_read_again() {
     let all = "backing = \"/a\"\nmount = \"/b\"\nbuffer = \"/c\"\nmemory = \"1GiB\"\ncapacity = \"1537B\"\nchunk = \"64KiB\"\nreplacement = \"s3-fifo\"\n\
         write-back = \"sync\"\nwrite-back-delay = \"7ms\"\nkernel-cache = \"write-back\"\nallow-other = true\nkeep = true\nreport = \"/d\"\n\
-        record = \"/e\"\nmemory-dir = \"/f\"\nhome-threads = 3\nmount-threads = 5\ngrace = \"9ms\"\nbusy-wait = \"1s\"\nmetrics = \"127.0.0.1:9100\"\n";
+        record = \"/e\"\ntrace = \"/t\"\nmemory-dir = \"/f\"\nhome-threads = 3\nmount-threads = 5\ngrace = \"9ms\"\nbusy-wait = \"1s\"\nmetrics = \"127.0.0.1:9100\"\n";
     let first = settings(&[], &[], Some(all)).unwrap();
     let shown: String =
         Key::ALL.iter().map(|key| format!("{} = {}\n", key.name(), toml::Value::String(first.text(*key).unwrap()))).collect();

@@ -1,5 +1,6 @@
 //! The command line of `forebay trace`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -8,9 +9,32 @@ use forebay_trace::{Format, Layer, Op};
 use crate::size;
 
 #[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
 pub(crate) struct TraceArgs {
     #[command(subcommand)]
-    pub(crate) command: TraceCommand,
+    pub(crate) command: Option<TraceCommand>,
+    #[command(flatten)]
+    pub(crate) record: RecordArgs,
+}
+
+/// Making a trace of a command.
+#[derive(Args, Debug)]
+pub(crate) struct RecordArgs {
+    /// The directory in which operations are seen: files below of it, at their own paths [default: the working directory].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+    /// Where to write the trace [default: the command's name with .fbt behind it, in the working directory].
+    #[arg(short, long, value_name = "FILE.fbt")]
+    pub(crate) out: Option<PathBuf>,
+    /// Show the command an empty directory that keeps names and sizes and no bytes, instead of what is there: what a mount costs by itself.
+    #[arg(long)]
+    pub(crate) empty: bool,
+    /// Mount, but write nothing down: what recording costs.
+    #[arg(long, hide = true, conflicts_with = "out")]
+    pub(crate) no_record: bool,
+    /// The command and its arguments.
+    #[arg(last = true, value_name = "CMD")]
+    pub(crate) command: Vec<OsString>,
 }
 
 #[derive(Subcommand, Debug)]

@@ -8,6 +8,7 @@ mod info;
 mod input;
 mod line;
 mod output;
+mod record;
 
 use std::path::Path;
 
@@ -20,8 +21,9 @@ use crate::console::Console;
 use crate::error::Error;
 
 /// `forebay trace`.
-pub(crate) fn command(args: &TraceArgs, console: Console) -> Result<(), Error> {
-    match &args.command {
+pub(crate) fn command(args: &TraceArgs, console: Console) -> Result<u8, Error> {
+    let Some(command) = &args.command else { return record::command(&args.record, console) };
+    match command {
         TraceCommand::Import(args) | TraceCommand::Merge(args) => import(args, console),
         TraceCommand::Info(args) => show_info(args),
         TraceCommand::Head(args) => cat(&args.cat, args.lines, console),
@@ -29,7 +31,8 @@ pub(crate) fn command(args: &TraceArgs, console: Console) -> Result<(), Error> {
         TraceCommand::Filter(args) => filter(args, console),
         TraceCommand::Convert(args) => convert(args, console),
         TraceCommand::Generate(args) => generate::command(args, console),
-    }
+    }?;
+    Ok(0)
 }
 
 /// Gives every operation of a trace to `each`, by time, and says what is missing from it. The paths of its files.

@@ -1,0 +1,81 @@
+//! A trace in the making: the file, and who writes it.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use forebay_fuse::Recorder;
+
+use crate::config::{REPLACEMENTS, WRITE_BACKS, name_of};
+use crate::console::Console;
+use crate::error::{Error, Exit};
+use crate::registry::Tag;
+use crate::size::{self, Bytes};
+
+/// A trace that is being written.
+pub(crate) struct Tracing {
+    path: PathBuf,
+    recorder: Arc<Recorder>,
+}
+
+/// A command as one line.
+fn line(command: &[OsString]) -> String {
+    command.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+fn failed(path: &Path) -> impl FnOnce(forebay_trace::Error) -> Error {
+    let message = format!("the trace {} cannot be written", path.display());
+    move |error| match error {
+        forebay_trace::Error::Write(error) => Error::Coded { message: format!("{message}: {error}"), exit: Exit::Internal },
+        other => Error::Coded { message: format!("{message}: {other}"), exit: Exit::Internal },
+    }
+}
+
+impl Tracing {
+    /// Begins a trace of what is done in `root`; `facts` stand beside the command.
+    pub(crate) fn start(path: PathBuf, root: &Path, command: &[OsString], facts: &[(&str, String)]) -> Result<Tracing, Error> {
+        let file = File::create(&path).map_err(Error::io(format!("write the trace {}", path.display())))?;
+        let mut all = vec![
+            ("source", "forebay".to_owned()),
+            ("program", format!("forebay {}", env!("CARGO_PKG_VERSION"))),
+            ("origin", root.to_string_lossy().into_owned()),
+            ("host", rustix::system::uname().nodename().to_string_lossy().into_owned()),
+        ];
+        if !command.is_empty() {
+            all.push(("command", line(command)));
+        }
+        all.extend_from_slice(facts);
+        let recorder = Recorder::start(file, root, &all).map_err(failed(&path))?;
+        Ok(Tracing { path, recorder })
+    }
+
+    /// Begins a trace of an instance. Files have the paths that they have at home.
+    pub(crate) fn of_instance(path: PathBuf, tag: &Tag, command: &[OsString]) -> Result<Tracing, Error> {
+        let node = &tag.node;
+        let capacity = u64::from(node.segments_max) * u64::from(node.segment_bytes);
+        let facts = [
+            ("buffer.capacity", size::exact(capacity)),
+            ("buffer.chunk", size::exact(u64::from(node.chunk_bytes))),
+            ("buffer.replacement", name_of(&REPLACEMENTS, &node.replacement).to_owned()),
+            ("buffer.write-back", name_of(&WRITE_BACKS, &node.write_back).to_owned()),
+        ];
+        Tracing::start(path, &tag.backing, command, &facts)
+    }
+
+    /// Writes it down.
+    pub(crate) fn recorder(&self) -> Arc<Recorder> {
+        self.recorder.clone()
+    }
+
+    /// Ends it, and says what is in it.
+    pub(crate) fn finish(self, console: Console) -> Result<(), Error> {
+        let recorded = self.recorder.finish().map_err(|error| {
+            let lost = self.recorder.lost();
+            let message = format!("the trace {} is not complete, at least {lost} operations are missing: {error}", self.path.display());
+            Error::Coded { message, exit: Exit::Internal }
+        })?;
+        console.say(&format!("wrote {}: {} operations in {}", self.path.display(), recorded.records, Bytes(recorded.bytes)));
+        Ok(())
+    }
+}

@@ -313,6 +313,7 @@ impl Session {
     /// Unmounts and ends the instance; `end` says how its drain went. The buffer goes if everything is home, and stays otherwise or with
     /// `keep`.
     pub(crate) fn close(mut self, end: End, keep: bool, link: &Link) -> Closed {
+        self.tracing.iter().for_each(Tracing::settle);
         let unmounted = self.engine.unmount(UNMOUNT_WITHIN);
         let traced = self.tracing.take().map_or(Ok(()), |tracing| tracing.finish(self.console));
         let is_over = end == End::Clean || last_word::is_all_home(&self.engine.status());

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use forebay_fuse::Recorder;
 
@@ -12,6 +13,9 @@ use crate::console::Console;
 use crate::error::{Error, Exit};
 use crate::registry::Tag;
 use crate::size::{self, Bytes};
+
+/// How long closes may take to be told.
+const CLOSES_WITHIN: Duration = Duration::from_millis(500);
 
 /// A trace that is being written.
 pub(crate) struct Tracing {
@@ -66,6 +70,11 @@ impl Tracing {
     /// Writes it down.
     pub(crate) fn recorder(&self) -> Arc<Recorder> {
         self.recorder.clone()
+    }
+
+    /// Takes in the last closes, before it is unmounted.
+    pub(crate) fn settle(&self) {
+        self.recorder.wait_for_closes(CLOSES_WITHIN);
     }
 
     /// Ends it, and says what is in it.

@@ -170,6 +170,18 @@ impl Recorder {
         ended.map(|totals| Recorded { records: totals.records, bytes: totals.bytes })
     }
 
+    /// Waits until the kernel has told of every close: it does so a moment after the programs have gone on. False if some are open still.
+    pub fn wait_for_closes(&self, patience: Duration) -> bool {
+        let until = Instant::now() + patience;
+        while !self.state.lock().opened.is_empty() {
+            if Instant::now() >= until {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        true
+    }
+
     /// Operations that could not be written down.
     #[must_use]
     pub fn lost(&self) -> u64 {

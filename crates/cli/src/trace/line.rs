@@ -80,6 +80,7 @@ fn as_json(names: &Names, record: &Record) -> String {
         "pid": process.pid,
         "thread": process.thread,
         "rank": process.rank,
+        "command": process.command,
         "file": lossy(record.file),
         "other": lossy(record.other),
         "flags": flags,

@@ -176,6 +176,7 @@ pub(super) fn command(args: &RecordArgs, console: Console) -> Result<u8, Error> 
     start(&args.command, &plan.stand, events.sender.clone())?;
     let status = wait(&events.receiver);
     wait_for_others(&plan.directory, &events.receiver, console);
+    tracing.iter().for_each(Tracing::settle);
     let unmounted = mounted.unmount().map_err(Error::io(format!("unmount {}", plan.directory.display())));
     let traced = tracing.map_or(Ok(()), |tracing| tracing.finish(console));
     let code = status?;

@@ -213,7 +213,7 @@ mod tests {
         let sees_all = Wishes { sees_all: true, ..WISHES };
         let (agreed, _) = agree(7, 45, 0, u64::MAX, &sees_all).unwrap();
         assert!(agreed.direct_io && !agreed.opens_unasked);
-        let (agreed, _) = agree(7, 38, 0, u64::MAX & !init::DIRECT_IO_ALLOW_MMAP, &sees_all).unwrap();
+        let (agreed, _) = agree(7, 38, 0, !init::DIRECT_IO_ALLOW_MMAP, &sees_all).unwrap();
         assert!(!agreed.direct_io && !agreed.opens_unasked, "an older kernel");
         let (agreed, _) = agree(7, 45, 0, u64::MAX, &WISHES).unwrap();
         assert!(!agreed.direct_io && agreed.opens_unasked);

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use forebay_host::log;
 use forebay_trace::fbt::{Totals, Writer};
-use forebay_trace::{About, Clock, Error, Flags, Gap, GapReason, Names, Process, ProcessId, Record};
+use forebay_trace::{About, Clock, Error, FileId, Flags, Gap, GapReason, Names, Process, ProcessId, Record};
 use parking_lot::Mutex;
 
 use self::paths::Paths;
@@ -42,6 +42,13 @@ struct Batch {
     processes: Vec<Process>,
 }
 
+/// A file that is open, as its close will tell: that comes when the last user has let go, on behalf of nobody, and perhaps late.
+struct Opened {
+    process: ProcessId,
+    flags: Flags,
+    file: FileId,
+}
+
 /// What those who serve share.
 struct State {
     names: Names,
@@ -51,7 +58,7 @@ struct State {
     paths: Paths,
     who: Who,
     /// Who has opened what, by the handle that was given for it; whether that is a directory's.
-    opened: HashMap<(bool, u64), (ProcessId, Flags)>,
+    opened: HashMap<(bool, u64), Opened>,
     /// Handles of directories that our own helpers have open.
     ours: HashSet<u64>,
     records: Vec<Record>,

@@ -8,7 +8,7 @@ use forebay_trace::{FileId, Flags, Op, Process, ProcessId, Record};
 use rustix::fs::{OFlags, RenameFlags};
 
 use super::who::{self, Look};
-use super::{Recorder, State};
+use super::{Opened, Recorder, State};
 use crate::abi::{self, Reader, setattr};
 use crate::answer::ENTRY_BYTES;
 use crate::filesystem::Outcome;
@@ -225,17 +225,18 @@ impl Recorder {
         record.duration_ns = u64::try_from(end.saturating_duration_since(begun).as_nanos()).unwrap_or(u64::MAX);
         match &operation {
             Operation::Open { .. } | Operation::Create { .. } if outcome.is_ok() => {
-                state.opened.insert((false, header.unique), (process, told.flags));
+                state.opened.insert((false, header.unique), Opened { process, flags: told.flags, file });
             }
             Operation::OpenDir => {
-                handle_of(body).map(|handle| state.opened.insert((true, handle), (process, told.flags)));
+                let opened = Opened { process, flags: told.flags, file };
+                handle_of(body).map(|handle| state.opened.insert((true, handle), opened));
             }
-            // It comes when the last user has let go, on behalf of nobody.
             Operation::ReleaseDir { handle } if state.ours.remove(handle) => return,
             Operation::Release { handle } | Operation::ReleaseDir { handle } => {
                 let is_directory = matches!(operation, Operation::ReleaseDir { .. });
-                let (opener, flags) = state.opened.remove(&(is_directory, *handle)).unwrap_or((process, Flags::NONE));
-                (record.process, record.flags) = (opener, flags);
+                if let Some(opened) = state.opened.remove(&(is_directory, *handle)) {
+                    (record.process, record.flags, record.file) = (opened.process, opened.flags, opened.file);
+                }
             }
             _ => {}
         }

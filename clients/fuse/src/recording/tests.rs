@@ -87,7 +87,7 @@ fn files_have_the_paths_that_they_had() {
         "read /data/e/f  mapped 0 9 8",
         "unlink /data/e/f  - 0 0 0",
         "write /data/e/f  mapped 0 1 -5",
-        "close /data/e/f  direct,create,truncate,for-reading,for-writing 0 0 0",
+        "close /data/d/f  direct,create,truncate,for-reading,for-writing 0 0 0",
         "sync /data/e  data-only 0 0 0",
     ];
     assert_eq!(bench.read(), expected);

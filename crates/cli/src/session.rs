@@ -162,7 +162,9 @@ impl Session {
         tag.mount_made = mount.made;
         tag.memory_dir = memory_dir;
         let mut session = Session::of(opening, engine, tag, buffer, mount);
-        let mounted = trace.map(|path| Tracing::of_instance(path, &session.tag, opening.command)).transpose().and_then(|tracing| {
+        let live_bytes_max = session.engine.status().live_bytes_max;
+        let tracing = trace.map(|path| Tracing::of_instance(path, &session.tag, live_bytes_max, opening.command));
+        let mounted = tracing.transpose().and_then(|tracing| {
             session.tracing = tracing;
             session.mount(opening, metrics)
         });

@@ -54,12 +54,13 @@ impl Tracing {
         Ok(Tracing { path, recorder })
     }
 
-    /// Begins a trace of an instance. Files have the paths that they have at home.
-    pub(crate) fn of_instance(path: PathBuf, tag: &Tag, command: &[OsString]) -> Result<Tracing, Error> {
+    /// Begins a trace of an instance, whose files may have `live_bytes_max` in the buffer. Files have the paths that they have at home.
+    pub(crate) fn of_instance(path: PathBuf, tag: &Tag, live_bytes_max: u64, command: &[OsString]) -> Result<Tracing, Error> {
         let node = &tag.node;
         let capacity = u64::from(node.segments_max) * u64::from(node.segment_bytes);
         let facts = [
             ("buffer.capacity", size::exact(capacity)),
+            ("buffer.live", size::exact(live_bytes_max)),
             ("buffer.chunk", size::exact(u64::from(node.chunk_bytes))),
             ("buffer.replacement", name_of(&REPLACEMENTS, &node.replacement).to_owned()),
             ("buffer.write-back", name_of(&WRITE_BACKS, &node.write_back).to_owned()),

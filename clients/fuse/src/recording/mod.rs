@@ -237,7 +237,8 @@ fn write(mut writer: Writer<BufWriter<File>>, receiver: &Receiver<Batch>, state:
         writer.gap(&names, &Gap { count: lost, ..Gap::new(GapReason::Dropped, "operations that could not be written down") })?;
     }
     let (output, totals) = writer.finish(&names)?;
-    output.into_inner().map_err(|error| Error::Write(error.into_error()))?.sync_all().map_err(Error::Write)?;
+    // It is with the system now; to wait for the medium would hold the command's end up.
+    output.into_inner().map_err(|error| Error::Write(error.into_error()))?;
     Ok(totals)
 }
 

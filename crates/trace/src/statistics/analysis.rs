@@ -40,7 +40,7 @@ impl Default for Options {
             drain_rates: [64u32, 256, 1024, 4096].map(|mib| f64::from(mib) * f64::from(1 << 20)).to_vec(),
             continuation: Continuation::PerProcess,
             exact_chunks_max: 1 << 23,
-            kept_uses_max: 1 << 22,
+            kept_uses_max: 1 << 21,
             seed: 1,
         }
     }

@@ -7,7 +7,7 @@ use crate::record::{FileId, Flags, Layer, Op, ProcessId, Record};
 const NONE: u32 = u32::MAX;
 /// All tables together have this many places, and then as many times the chunks that there are: most files are dense.
 const PLACES_MIN: u64 = 1 << 22;
-const PLACES_PER_CHUNK: u64 = 8;
+const PLACES_PER_CHUNK: u64 = 4;
 
 /// Numbers for chunks of files, given in the order in which the chunks are first seen.
 pub struct ChunkNumbers {

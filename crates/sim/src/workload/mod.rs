@@ -6,27 +6,33 @@
 
 mod btio;
 mod himeno;
+mod hpio;
 mod miranda;
 mod montage;
+mod mpi_io_test;
 mod pace;
 mod player;
 mod povray;
 mod recorded;
 mod similar_pages;
 mod supernovae;
+mod tile;
 
 use forebay_trace::Op;
 
 pub use btio::{Btio, Class};
 pub use himeno::Himeno;
+pub use hpio::Hpio;
 pub use miranda::Miranda;
 pub use montage::Montage;
+pub use mpi_io_test::MpiIoTest;
 pub use pace::{Buffered, Direct, Pace, Varied};
 pub use player::{Player, Workers};
 pub use povray::Povray;
 pub use recorded::{Recorded, RecordedTask};
 pub use similar_pages::{Scan, SimilarPages};
 pub use supernovae::Supernovae;
+pub use tile::Tile;
 
 /// Bytes of a megabyte as the papers count it.
 pub const MB: u64 = 1_000_000;

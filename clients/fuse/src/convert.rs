@@ -10,7 +10,7 @@ use crate::operation::SetAttr;
 
 const SECOND_NS: i64 = 1_000_000_000;
 
-fn raw_type(kind: Kind) -> RawType {
+pub(crate) fn raw_type(kind: Kind) -> RawType {
     match kind {
         Kind::File => RawType::RegularFile,
         Kind::Directory => RawType::Directory,
@@ -34,15 +34,11 @@ pub(crate) fn mode(attr: &Attr) -> u32 {
 
 /// The kind that mknod(2) asks for with a mode.
 pub(crate) fn kind_of_mode(mode: u32) -> Option<Kind> {
-    match RawType::from_raw_mode(mode) {
-        RawType::RegularFile => Some(Kind::File),
-        RawType::Fifo => Some(Kind::Fifo),
-        RawType::Socket => Some(Kind::Socket),
-        RawType::CharacterDevice => Some(Kind::CharDevice),
-        RawType::BlockDevice => Some(Kind::BlockDevice),
+    match Kind::of_mode(mode) {
+        Some(Kind::Directory | Kind::Symlink) => None,
         // mknod(2): no type means a file.
-        RawType::Unknown if mode & 0o170_000 == 0 => Some(Kind::File),
-        _ => None,
+        None if mode & 0o170_000 == 0 => Some(Kind::File),
+        kind => kind,
     }
 }
 

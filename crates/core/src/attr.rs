@@ -15,6 +15,32 @@ pub enum Kind {
     BlockDevice,
 }
 
+impl Kind {
+    /// What the type bits of a mode say, as stat(2) gives them; none if there is no such type.
+    pub fn of_mode(mode: u32) -> Option<Kind> {
+        Some(match mode & 0o170_000 {
+            0o100_000 => Kind::File,
+            0o040_000 => Kind::Directory,
+            0o120_000 => Kind::Symlink,
+            0o010_000 => Kind::Fifo,
+            0o140_000 => Kind::Socket,
+            0o020_000 => Kind::CharDevice,
+            0o060_000 => Kind::BlockDevice,
+            _ => return None,
+        })
+    }
+}
+
+/// A device number in 32 bits, as FUSE has it: 12 bits of major number, 20 of minor.
+pub fn pack_device(major: u32, minor: u32) -> u32 {
+    (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12)
+}
+
+/// Major and minor number; see [`pack_device`].
+pub fn unpack_device(packed: u32) -> (u32, u32) {
+    ((packed >> 8) & 0xfff, (packed & 0xff) | ((packed >> 12) & 0xf_ff00))
+}
+
 /// Attributes of an inode, as stat(2) gives them.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Attr {
@@ -97,4 +123,25 @@ pub struct Caller {
     pub uid: u32,
     /// Effective group.
     pub gid: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_of_modes() {
+        assert_eq!([0o100_644, 0o041_777, 0o120_777].map(Kind::of_mode), [Kind::File, Kind::Directory, Kind::Symlink].map(Some));
+        assert_eq!([0o010_600, 0o140_600].map(Kind::of_mode), [Kind::Fifo, Kind::Socket].map(Some));
+        assert_eq!([0o020_600, 0o060_600].map(Kind::of_mode), [Kind::CharDevice, Kind::BlockDevice].map(Some));
+        assert_eq!([0o644, 0o170_644].map(Kind::of_mode), [None, None]);
+    }
+
+    #[test]
+    fn device_numbers_lead_back() {
+        for (major, minor) in [(0, 0), (1, 3), (8, 255), (259, 256), (0xfff, 0xf_ffff)] {
+            assert_eq!(unpack_device(pack_device(major, minor)), (major, minor));
+        }
+        assert_eq!(pack_device(8, 0x101), 0x0010_0801, "as the kernel has it");
+    }
 }

@@ -2,10 +2,10 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-use forebay_core::attr::{Attr, AttrChange, Kind, SetTime, without_set_id};
+use forebay_core::attr::{Attr, AttrChange, Kind, SetTime, pack_device, unpack_device, without_set_id};
 use forebay_core::errno::Errno;
 use forebay_core::message::{AllocateMode, StatFs};
-use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, Gid, Mode, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid};
+use rustix::fs::{AtFlags, CWD, FallocateFlags, Gid, Mode, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid};
 
 const SECOND_NS: i64 = 1_000_000_000;
 const MODE_BITS: u32 = 0o7777;
@@ -19,32 +19,17 @@ pub(super) fn proc_path(fd: BorrowedFd<'_>) -> String {
     format!("/proc/self/fd/{}", fd.as_raw_fd())
 }
 
-pub(super) fn kind_of(file_type: FileType) -> Option<Kind> {
-    Some(match file_type {
-        FileType::RegularFile => Kind::File,
-        FileType::Directory => Kind::Directory,
-        FileType::Symlink => Kind::Symlink,
-        FileType::Fifo => Kind::Fifo,
-        FileType::Socket => Kind::Socket,
-        FileType::CharacterDevice => Kind::CharDevice,
-        FileType::BlockDevice => Kind::BlockDevice,
-        FileType::Unknown => return None,
-    })
-}
-
 pub(super) fn attr_of(stat: &Stat) -> Result<Attr, Errno> {
     let ns = |seconds: i64, nanoseconds: i64| seconds.saturating_mul(SECOND_NS).saturating_add(nanoseconds);
-    let (major, minor) = (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev));
     Ok(Attr {
-        kind: kind_of(FileType::from_raw_mode(stat.st_mode)).ok_or(Errno::ENOTSUP)?,
+        kind: Kind::of_mode(stat.st_mode).ok_or(Errno::ENOTSUP)?,
         mode: (stat.st_mode & MODE_BITS) as u16,
         nlink: u32::try_from(stat.st_nlink).unwrap_or(u32::MAX),
         uid: stat.st_uid,
         gid: stat.st_gid,
         size: stat.st_size.cast_unsigned(),
         blocks: stat.st_blocks.cast_unsigned(),
-        // 12 bits of major number, 20 of minor, as the kernel has them.
-        rdev: (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12),
+        rdev: pack_device(rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev)),
         atime_ns: ns(stat.st_atime, stat.st_atime_nsec as i64),
         mtime_ns: ns(stat.st_mtime, stat.st_mtime_nsec as i64),
         ctime_ns: ns(stat.st_ctime, stat.st_ctime_nsec as i64),
@@ -53,7 +38,8 @@ pub(super) fn attr_of(stat: &Stat) -> Result<Attr, Errno> {
 
 /// A device number as mknod(2) takes it.
 pub(super) fn device(packed: u32) -> u64 {
-    rustix::fs::makedev((packed >> 8) & 0xfff, (packed & 0xff) | ((packed >> 12) & 0xf_ff00))
+    let (major, minor) = unpack_device(packed);
+    rustix::fs::makedev(major, minor)
 }
 
 pub(super) fn change_mode(place: BorrowedFd<'_>, mode: u16) -> Result<(), Errno> {

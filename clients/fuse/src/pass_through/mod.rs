@@ -22,6 +22,7 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, SeekFro
 
 use self::calls::{attr_of, errno, proc_path};
 use self::nodes::{Nodes, Use, open_place, stat_name};
+use crate::convert::raw_type;
 
 /// A directory being listed: its entries in the order of their cookies.
 type Listing = Arc<Mutex<Vec<DirEntry>>>;
@@ -212,17 +213,12 @@ impl PassThrough {
                 Ok(Reply::Target { target: Name::new(target.as_bytes()) })
             }
             MakeNode { parent, name, kind, mode, rdev, caller } => {
-                let file_type = match kind {
-                    Kind::File => FileType::RegularFile,
-                    Kind::Fifo => FileType::Fifo,
-                    Kind::Socket => FileType::Socket,
-                    Kind::CharDevice => FileType::CharacterDevice,
-                    Kind::BlockDevice => FileType::BlockDevice,
-                    Kind::Directory | Kind::Symlink => return Err(Errno::EINVAL),
-                };
+                if matches!(kind, Kind::Directory | Kind::Symlink) {
+                    return Err(Errno::EINVAL);
+                }
                 let directory = self.nodes.place(parent)?;
                 let permissions = Mode::from_raw_mode(u32::from(mode));
-                rustix::fs::mknodat(&*directory, name.as_bytes(), file_type, permissions, calls::device(rdev)).map_err(errno)?;
+                rustix::fs::mknodat(&*directory, name.as_bytes(), raw_type(kind), permissions, calls::device(rdev)).map_err(errno)?;
                 self.entry_of_new(parent, name.as_bytes(), mode, caller)
             }
             MakeDir { parent, name, mode, caller } => {
@@ -334,9 +330,9 @@ impl PassThrough {
             if matches!(name, b"." | b"..") {
                 continue;
             }
-            let kind = calls::kind_of(entry.file_type()).or_else(|| {
+            let kind = Kind::of_mode(entry.file_type().as_raw_mode()).or_else(|| {
                 let stat = stat_name(place.as_fd(), name).ok()?;
-                calls::kind_of(FileType::from_raw_mode(stat.st_mode))
+                Kind::of_mode(stat.st_mode)
             });
             entries.push(DirEntry { ino: Ino(entry.ino()), kind: kind.unwrap_or(Kind::File), name: Name::new(name) });
         }

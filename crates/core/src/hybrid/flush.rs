@@ -151,11 +151,7 @@ impl HybridNode {
         let Some(current) = &mut self.flush.current else { return false };
         let Some(region) = self.regions.get(current.generation) else { return false };
         let Some((range, parts)) = next_range(region, current.cursor, self.config.flush_bytes_max) else { return false };
-        let is_waited_for = |other: &Pending| {
-            let other = other.access.range;
-            other.file == range.file && other.offset < range.end() && range.offset < other.end()
-        };
-        if self.disk_writes.overlaps(range) || self.blocked.iter().any(is_waited_for) {
+        if self.disk_writes.overlaps(range) || self.blocked.iter().any(|waiting| waiting.access.range.overlaps(&range)) {
             return false;
         }
         current.cursor = (range.file, range.end());

@@ -27,6 +27,11 @@ impl FileRange {
         self.offset.saturating_add(self.len)
     }
 
+    /// Whether both have a byte in common.
+    pub fn overlaps(&self, other: &FileRange) -> bool {
+        self.file == other.file && self.offset < other.end() && other.offset < self.end()
+    }
+
     /// As a range of offsets.
     pub fn offsets(&self) -> core::ops::Range<u64> {
         self.offset..self.end()

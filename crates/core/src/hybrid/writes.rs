@@ -48,11 +48,7 @@ impl HybridNode {
     /// Whether something is under way in the range of a write that it must not meet, or one of the first `before` blocked writes is.
     fn must_wait_for_range(&self, pending: &Pending, before: usize) -> bool {
         let range = pending.access.range;
-        let meets = |other: &Pending| {
-            let other = other.access.range;
-            other.file == range.file && other.offset < range.end() && range.offset < other.end()
-        };
-        if self.blocked.iter().take(before).any(meets) {
+        if self.blocked.iter().take(before).any(|other| other.access.range.overlaps(&range)) {
             return true;
         }
         // Two writes on the SSD are told apart by their places in history. So is one from a flush of older bytes, and from a write to

@@ -2,12 +2,12 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-use forebay_core::attr::{Attr, Kind};
+use forebay_core::attr::{Attr, Kind, pack_device};
 use forebay_core::effect::HomeAttr;
 use forebay_core::errno::Errno;
 use forebay_core::id::HomePath;
 use forebay_core::xattr::Xattr;
-use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, Uid};
+use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, Stat, Timespec, Timestamps, Uid};
 
 use super::{PosixHome, Result, errno};
 
@@ -27,21 +27,8 @@ pub(super) struct NewAttr<'a> {
     pub(super) xattrs: Option<&'a [Xattr]>,
 }
 
-pub(super) fn kind_of_type(file_type: FileType) -> Option<Kind> {
-    Some(match file_type {
-        FileType::RegularFile => Kind::File,
-        FileType::Directory => Kind::Directory,
-        FileType::Symlink => Kind::Symlink,
-        FileType::Fifo => Kind::Fifo,
-        FileType::Socket => Kind::Socket,
-        FileType::CharacterDevice => Kind::CharDevice,
-        FileType::BlockDevice => Kind::BlockDevice,
-        FileType::Unknown => return None,
-    })
-}
-
 pub(super) fn kind(stat: &Stat) -> Result<Kind> {
-    kind_of_type(FileType::from_raw_mode(stat.st_mode)).ok_or(Errno::ENOTSUP)
+    Kind::of_mode(stat.st_mode).ok_or(Errno::ENOTSUP)
 }
 
 pub(super) fn home_attr(stat: &Stat) -> Result<HomeAttr> {
@@ -54,23 +41,12 @@ pub(super) fn home_attr(stat: &Stat) -> Result<HomeAttr> {
         gid: stat.st_gid,
         size: stat.st_size.cast_unsigned(),
         blocks: stat.st_blocks.cast_unsigned(),
-        rdev: pack_device(stat.st_rdev),
+        rdev: pack_device(rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev)),
         atime_ns: ns(stat.st_atime, stat.st_atime_nsec as i64),
         mtime_ns: ns(stat.st_mtime, stat.st_mtime_nsec as i64),
         ctime_ns: ns(stat.st_ctime, stat.st_ctime_nsec as i64),
     };
     Ok(HomeAttr { attr, dev: stat.st_dev, ino: stat.st_ino })
-}
-
-/// A device number in 32 bits, as the kernel gives it to FUSE: 12 bits of major number, 20 of minor.
-fn pack_device(device: u64) -> u32 {
-    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-    (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12)
-}
-
-/// See [`pack_device`].
-pub(super) fn unpack_device(packed: u32) -> u64 {
-    rustix::fs::makedev((packed >> 8) & 0xfff, (packed & 0xff) | ((packed >> 12) & 0xf_ff00))
 }
 
 fn timespec(ns: i64) -> Timespec {

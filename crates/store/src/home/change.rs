@@ -4,13 +4,13 @@
 
 use std::os::fd::AsFd;
 
-use forebay_core::attr::Kind;
+use forebay_core::attr::{Kind, unpack_device};
 use forebay_core::effect::{HomeChange, Outcome};
 use forebay_core::errno::Errno;
 use forebay_core::id::{HomePath, Name};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
-use super::attributes::{NewAttr, kind, unpack_device};
+use super::attributes::{NewAttr, kind};
 use super::{PosixHome, Result, errno};
 
 /// What a new file may do until its attributes are set: nothing, for anyone but its owner.
@@ -89,7 +89,9 @@ impl PosixHome {
             Kind::BlockDevice => FileType::BlockDevice,
             Kind::File | Kind::Directory | Kind::Symlink => return Err(Errno::EINVAL),
         };
-        self.make(path, kind, |parent, name| rustix::fs::mknodat(parent, name, file_type, NEW_FILE_MODE, unpack_device(rdev)))
+        let (major, minor) = unpack_device(rdev);
+        let device = rustix::fs::makedev(major, minor);
+        self.make(path, kind, |parent, name| rustix::fs::mknodat(parent, name, file_type, NEW_FILE_MODE, device))
     }
 
     fn link(&self, from: &HomePath, to: &HomePath) -> Result<()> {

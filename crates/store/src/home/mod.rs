@@ -17,6 +17,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use forebay_core::attr::Kind;
 use forebay_core::effect::HomeAttr;
 use forebay_core::entries::Entries;
 use forebay_core::errno::Errno;
@@ -89,7 +90,7 @@ impl PosixHome {
             if matches!(name.to_bytes(), b"." | b"..") {
                 continue;
             }
-            let kind = match attributes::kind_of_type(entry.file_type()) {
+            let kind = match Kind::of_mode(entry.file_type().as_raw_mode()) {
                 Some(kind) => kind,
                 // Some file systems do not tell in the listing.
                 None => match rustix::fs::statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW) {

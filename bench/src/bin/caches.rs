@@ -130,7 +130,7 @@ fn workload_of(chunks: &[u32]) -> Workload {
     let mut builder = WorkloadBuilder::new(CHUNK);
     builder.reserve(chunks.len());
     records(chunks).for_each(|record| builder.add(&record));
-    builder.finish(|_| String::new())
+    builder.finish(Vec::new())
 }
 
 /// Seconds of this thread's processor time: others on the machine do not count.

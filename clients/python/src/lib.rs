@@ -8,6 +8,8 @@ mod study;
 use std::fs::File;
 use std::path::Path;
 
+use forebay_trace::fbt::SeekReader;
+use forebay_trace::sort::{RUN_RECORDS, Sorted};
 use forebay_trace::{Format, Record, Source, import};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
@@ -30,33 +32,40 @@ fn failed(path: &Path, error: &forebay_trace::Error) -> PyErr {
 
 /// Opens a trace in any format; `format` only if it cannot be told by the content.
 fn open(path: &Path, format: Option<&str>) -> PyResult<AnySource> {
-    let format = match format {
-        None => None,
-        Some(name) => {
-            let names = || Format::ALL.iter().map(|format| format.name()).collect::<Vec<_>>().join(", ");
-            let found = Format::ALL.iter().copied().find(|format| format.name() == name);
-            Some(found.ok_or_else(|| PyValueError::new_err(format!("there is no format {name:?}; there are {}", names())))?)
-        }
-    };
-    // Gives FileNotFoundError and the like, with the path.
-    let file = File::open(path).map_err(|error| PyErr::from(std::io::Error::new(error.kind(), format!("{}: {error}", path.display()))))?;
-    let (_, source) = import::open(Box::new(file), format).map_err(|error| failed(path, &error))?;
+    let format = format_of(format)?;
+    let (_, source) = import::open(Box::new(open_file(path)?), format).map_err(|error| failed(path, &error))?;
     Ok(source)
+}
+
+fn format_of(name: Option<&str>) -> PyResult<Option<Format>> {
+    let find = |name| {
+        let unknown = || PyValueError::new_err(format!("there is no format {name:?}; there are {}", Format::list()));
+        Format::from_name(name).ok_or_else(unknown)
+    };
+    name.map(find).transpose()
+}
+
+/// Gives FileNotFoundError and the like, with the path.
+fn open_file(path: &Path) -> PyResult<File> {
+    File::open(path).map_err(|error| PyErr::from(std::io::Error::new(error.kind(), format!("{}: {error}", path.display()))))
 }
 
 /// Gives every record of a trace to `each`, by time; the paths of its files.
 fn read_sorted(py: Python<'_>, path: &Path, format: Option<&str>, mut each: impl FnMut(&Record) + Send) -> PyResult<Vec<String>> {
-    use forebay_trace::sort::{RUN_RECORDS, Sorted};
-    let mut source = open(path, format)?;
-    let mut read = || {
-        let mut sorted = Sorted::new(&mut source, RUN_RECORDS, &std::env::temp_dir())?;
-        while let Some(record) = sorted.next_record()? {
+    let (mut source, file) = (open(path, format)?, open_file(path)?);
+    let format = format_of(format)?;
+    let read = || {
+        let is_sorted = SeekReader::of_file(file, format)?.is_some_and(|reader| reader.sorted() == Some(true));
+        if !is_sorted {
+            source = Box::new(Sorted::new(&mut source, RUN_RECORDS, &std::env::temp_dir())?);
+        }
+        while let Some(record) = source.next_record()? {
             each(&record);
         }
-        Ok(sorted.names().files().map(|path| String::from_utf8_lossy(path).into_owned()).collect())
+        Ok(source.names().shown_files())
     };
     // Other threads of Python go on meanwhile.
-    py.detach(&mut read).map_err(|error| failed(path, &error))
+    py.detach(read).map_err(|error| failed(path, &error))
 }
 
 fn checked_chunk(chunk_bytes: u32) -> PyResult<u32> {

@@ -104,7 +104,7 @@ impl Reader {
 
     /// The paths of the files, by their numbers, as far as was read.
     fn files(&mut self) -> Vec<String> {
-        self.tables().names.files().map(|path| String::from_utf8_lossy(path).into_owned()).collect()
+        self.tables().names.shown_files()
     }
 
     /// What is known of the trace as a whole, as far as was read.

@@ -6,7 +6,6 @@ use forebay_core::config::WriteBack;
 use forebay_sim::buffer::{
     BufferConfig, Counting, Formula, Granularity, Infeasible, Outcome, Policy, Rates, Workload, WorkloadBuilder, simulate,
 };
-use forebay_trace::FileId;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -65,7 +64,7 @@ impl Study {
     fn new(py: Python<'_>, path: PathBuf, chunk_bytes: u32, format: Option<&str>) -> PyResult<Study> {
         let mut builder = WorkloadBuilder::new(checked_chunk(chunk_bytes)?);
         let paths = read_sorted(py, &path, format, |record| builder.add(record))?;
-        let workload = builder.finish(|FileId(file)| paths.get(file as usize).cloned().unwrap_or_else(|| "?".into()));
+        let workload = builder.finish(paths);
         if workload.references() == 0 {
             let message = format!("{} has no reads or writes at known places, so there is nothing to simulate", path.display());
             return Err(crate::TraceError::new_err(message));

@@ -18,6 +18,7 @@ pub mod inspector;
 pub mod journal;
 pub mod log;
 pub mod oracle;
+pub mod parallel;
 pub mod ranges;
 pub mod rng;
 pub mod runner;

@@ -1,13 +1,12 @@
 //! Runs scenarios: one, or many on all processors.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use forebay_core::node::Node;
 
 use crate::canary::Canary;
 use crate::checker::Violation;
+use crate::parallel;
 use crate::scenario::{Mode, Scenario};
 use crate::world::{Summary, World};
 
@@ -67,30 +66,7 @@ impl Plan {
 
     /// Runs the seeds `first..end` on this many threads. Gives the failures, by seed.
     pub fn run_all(&self, first: u64, end: u64, threads: usize) -> Vec<String> {
-        let next = AtomicU64::new(first);
-        let failures = Mutex::new(Vec::new());
-        std::thread::scope(|scope| {
-            for _ in 0..threads {
-                scope.spawn(|| {
-                    loop {
-                        let seed = next.fetch_add(1, Ordering::Relaxed);
-                        if seed >= end {
-                            break;
-                        }
-                        if let Err(what) = self.run_and_tell(seed) {
-                            failures.lock().expect("nobody panics with it").push((seed, what));
-                        }
-                    }
-                });
-            }
-        });
-        let mut failures = failures.into_inner().expect("nobody panics with it");
-        failures.sort();
-        failures.into_iter().map(|(_, what)| what).collect()
+        let seeds = usize::try_from(end.saturating_sub(first)).unwrap_or(usize::MAX);
+        parallel::map(threads, seeds, |at| self.run_and_tell(first + at as u64).err()).into_iter().flatten().collect()
     }
-}
-
-/// Threads that this machine can run at a time.
-pub fn threads() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get)
 }

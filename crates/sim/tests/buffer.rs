@@ -21,7 +21,8 @@ fn access(op: Op, at_ns: u64, file: u32, chunk: u64) -> Record {
 fn workload(records: &[Record]) -> Workload {
     let mut builder = WorkloadBuilder::new(CHUNK);
     records.iter().for_each(|record| builder.add(record));
-    builder.finish(|file| format!("/file{}", file.0))
+    let files = records.iter().map(|record| record.file.0 + 1).max().unwrap_or(0);
+    builder.finish((0..files).map(|file| format!("/file{file}")).collect())
 }
 
 /// `rA wB`: one operation each second.

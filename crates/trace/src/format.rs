@@ -86,7 +86,8 @@ impl Format {
     }
 
     /// All names, for a message.
-    pub(crate) fn list() -> String {
+    #[must_use]
+    pub fn list() -> String {
         Format::ALL.iter().map(|format| format.name()).collect::<Vec<_>>().join(", ")
     }
 }

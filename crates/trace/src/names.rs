@@ -100,6 +100,12 @@ impl Names {
         self.files.iter().map(|path| &**path)
     }
 
+    /// All paths as texts, in the order of their numbers; what is no UTF-8 is replaced.
+    #[must_use]
+    pub fn shown_files(&self) -> Vec<String> {
+        self.files().map(|path| String::from_utf8_lossy(path).into_owned()).collect()
+    }
+
     /// All processes, in the order of their numbers.
     pub fn processes(&self) -> impl ExactSizeIterator<Item = &Process> {
         self.processes.iter().map(|process| &**process)

@@ -46,16 +46,10 @@ pub(super) fn open(path: &Path, read: &ReadArgs) -> Result<(Format, AnySource), 
 
 /// A trace of ours that can be sought; none if it is another format or a pipe.
 pub(super) fn open_indexed(path: &Path, read: &ReadArgs) -> Result<Option<SeekReader<File>>, Error> {
-    if path == Path::new("-") || read.format.is_some_and(|format| format != Format::Fbt) {
+    if path == Path::new("-") {
         return Ok(None);
     }
-    let mut file = open_file(path)?;
-    let mut begin = [0; 8];
-    let is_file = file.metadata().is_ok_and(|metadata| metadata.is_file());
-    if !is_file || std::io::Read::read_exact(&mut file, &mut begin).is_err() || import::detect(&begin) != Some(Format::Fbt) {
-        return Ok(None);
-    }
-    SeekReader::new(file).map(Some).map_err(failed(path))
+    SeekReader::of_file(open_file(path)?, read.format).map_err(failed(path))
 }
 
 /// The records of a trace by time; `folder` takes what does not fit into memory.

@@ -38,7 +38,7 @@ pub(crate) fn command(args: &TraceArgs, console: Console) -> Result<u8, Error> {
 /// Gives every operation of a trace to `each`, by time, and says what is missing from it. The paths of its files.
 pub(crate) fn read_sorted(path: &Path, read: &ReadArgs, console: Console, each: impl FnMut(&Record)) -> Result<Vec<String>, Error> {
     let names = read_named(path, read, console, each)?;
-    Ok(names.files().map(|path| String::from_utf8_lossy(path).into_owned()).collect())
+    Ok(names.shown_files())
 }
 
 /// The same; gives all names of the trace.

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use thiserror::Error;
 
 use super::{BufferConfig, Rates, Workload, simulate};
+use crate::parallel;
 
 /// How far a sweep is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,41 +71,32 @@ impl Sweep<'_> {
             Some((journal, known)) => (known, Some(journal)),
             None => (HashMap::new(), None),
         };
-        let found: Vec<Mutex<Option<String>>> = self.configs.iter().map(|config| Mutex::new(known.remove(&config.key()))).collect();
-        let missing: Vec<usize> = (0..found.len()).filter(|at| lock(&found[*at]).is_none()).collect();
-        let (next, done, failed) = (AtomicUsize::new(0), AtomicUsize::new(found.len() - missing.len()), Mutex::new(None));
+        let mut lines: Vec<Option<String>> = self.configs.iter().map(|config| known.remove(&config.key())).collect();
+        let missing: Vec<usize> = (0..lines.len()).filter(|at| lines[*at].is_none()).collect();
+        let (done, failed) = (AtomicUsize::new(lines.len() - missing.len()), Mutex::new(None));
         let journal = Mutex::new(journal);
-        progress(Progress { done: done.load(Ordering::Relaxed), all: found.len() });
-        let work = || {
-            while let Some(at) = missing.get(next.fetch_add(1, Ordering::Relaxed))
-                && lock(&failed).is_none()
+        progress(Progress { done: done.load(Ordering::Relaxed), all: lines.len() });
+        let simulated = parallel::map(self.threads, missing.len(), |at| {
+            if lock(&failed).is_some() {
+                return None;
+            }
+            let config = &self.configs[missing[at]];
+            let text = line(config, simulate(self.workload, config, self.rates));
+            if let Some(journal) = &mut *lock(&journal)
+                && let Err(error) = journal.append(&config.key(), &text)
             {
-                let config = &self.configs[*at];
-                let text = line(config, simulate(self.workload, config, self.rates));
-                if let Some(journal) = &mut *lock(&journal)
-                    && let Err(error) = journal.append(&config.key(), &text)
-                {
-                    *lock(&failed) = Some(error);
-                }
-                *lock(&found[*at]) = Some(text);
-                progress(Progress { done: done.fetch_add(1, Ordering::Relaxed) + 1, all: found.len() });
+                *lock(&failed) = Some(error);
             }
-        };
-        std::thread::scope(|scope| {
-            for _ in 1..self.threads().min(missing.len().max(1)) {
-                scope.spawn(work);
-            }
-            work();
+            progress(Progress { done: done.fetch_add(1, Ordering::Relaxed) + 1, all: self.configs.len() });
+            Some(text)
         });
-        match lock(&failed).take() {
-            Some(error) => Err(error),
-            None => Ok(found.into_iter().filter_map(|line| line.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)).collect()),
+        if let Some(error) = lock(&failed).take() {
+            return Err(error);
         }
-    }
-
-    fn threads(&self) -> usize {
-        let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        if self.threads == 0 { cores() } else { self.threads }
+        for (at, line) in missing.into_iter().zip(simulated) {
+            lines[at] = line;
+        }
+        Ok(lines.into_iter().flatten().collect())
     }
 
     /// What the results depend on beside the configuration.

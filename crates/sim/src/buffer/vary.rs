@@ -109,7 +109,7 @@ mod tests {
             builder.add(record);
             phases.add(record);
         }
-        (builder.finish(|_| String::new()), phases.parts())
+        (builder.finish(Vec::new()), phases.parts())
     }
 
     fn counters(workload: &Workload, chunks: u64) -> Counters {

@@ -195,11 +195,12 @@ impl WorkloadBuilder {
         self.file_ends[file] = self.file_ends[file].max(record.offset.saturating_add(record.moved_bytes()));
     }
 
-    /// The workload; `path` names the files in messages.
-    pub fn finish(mut self, path: impl Fn(FileId) -> String) -> Workload {
+    /// The workload; `paths` are those of the files by their numbers, for messages.
+    #[must_use]
+    pub fn finish(mut self, paths: Vec<String>) -> Workload {
         let chunk_bytes = u64::from(self.workload.chunk_bytes);
         self.workload.file_chunks = self.file_ends.iter().map(|end| end.div_ceil(chunk_bytes)).collect();
-        self.workload.paths = (0..self.file_ends.len()).map(|file| path(FileId(file as u32))).collect();
+        self.workload.paths = paths;
         self.workload
     }
 }

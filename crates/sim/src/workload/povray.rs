@@ -139,7 +139,7 @@ mod tests {
         }
         let median = reuse.reads.quantile(0.5).unwrap();
         assert!(median * 4096 < 100_000, "a median of {median} chunks");
-        let workload = builder.finish(|_| String::new());
+        let workload = builder.finish(Vec::new());
         let ratio = |capacity_bytes| {
             let (policy, granularity) = (Policy::Online(ReplacementKind::Lru), Granularity::Chunk);
             let (write_back, counting) = (WriteBack::Async, Counting::Bytes);

@@ -152,7 +152,7 @@ mod tests {
             let (policy, granularity) = (Policy::Online(ReplacementKind::Lru), Granularity::Chunk);
             let (write_back, counting) = (WriteBack::Async, Counting::Bytes);
             let config = BufferConfig { capacity_bytes, policy, granularity, write_back, counting, nodes: 1 };
-            let outcome = simulate(&builder.finish(|_| String::new()), &config, &Rates::constant(0.64e9, buffer_bytes_per_s)).unwrap();
+            let outcome = simulate(&builder.finish(Vec::new()), &config, &Rates::constant(0.64e9, buffer_bytes_per_s)).unwrap();
             100.0 * outcome.throughput(Formula::Paper).ratio()
         };
         let (one, many) = (1e9, 5e9);

@@ -1,5 +1,6 @@
 //! Reading parts of a trace by its index: only the blocks that can hold what is asked for.
 
+use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 
 use super::block::{self, HEADER_BYTES, Header, PREAMBLE_BYTES, TRAILER_BYTES, Trailer, kind};
@@ -59,6 +60,22 @@ pub struct SeekReader<R: Read + Seek> {
     stored: Vec<u8>,
     raw: Vec<u8>,
     blocks_read: u64,
+}
+
+impl SeekReader<File> {
+    /// The same of a file, if that is a trace of ours; none if it cannot be sought, or has, or is said to have, another format.
+    ///
+    /// # Errors
+    /// As for [`SeekReader::new`].
+    pub fn of_file(mut file: File, format: Option<Format>) -> Result<Option<SeekReader<File>>, Error> {
+        let mut begin = [0; block::MAGIC.len()];
+        let is_file = file.metadata().is_ok_and(|metadata| metadata.is_file());
+        let is_ours = format.is_none_or(|format| format == Format::Fbt) && is_file;
+        if !is_ours || file.read_exact(&mut begin).is_err() || begin != block::MAGIC {
+            return Ok(None);
+        }
+        SeekReader::new(file).map(Some)
+    }
 }
 
 impl<R: Read + Seek> SeekReader<R> {

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use forebay_tests::process::{DEADLINE, Ended, Process, eventually, is_root, machine_has, program};
+use forebay_tests::process::{DEADLINE, Ended, Process, eventually, is_root, machine_has, program, python_packages};
 use forebay_tests::repository;
 use tempfile::TempDir;
 
@@ -29,15 +29,7 @@ impl Module {
     }
 
     fn build() -> Option<Module> {
-        let version = Command::new("python3").args(["-c", "import sys; print('%d.%d' % sys.version_info[:2])"]).output().ok()?;
-        let version = String::from_utf8_lossy(&version.stdout).trim().to_owned();
-        let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-        let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?;
-        let packages = cache.join(format!("forebay/python-{version}-1"));
-        if !packages.is_dir() {
-            eprintln!("SKIPPED: {} is not there (scripts/setup)", packages.display());
-            return None;
-        }
+        let packages = python_packages()?;
         let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python-module");
         let _ = fs::remove_dir_all(&place);
         let (wheels, installed) = (place.join("wheels"), place.join("installed"));

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use forebay_tests::process::{self, DEADLINE, Ended, Process, machine_has, program};
+use forebay_tests::process::{DEADLINE, Ended, Process, machine_has, program, python_packages};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -119,18 +119,6 @@ fn simulations_are_the_same_in_every_form() {
     let refused = study.forebay(&["sim", "--plan", "plan.toml"]).expect_code(CONFIG);
     assert!(refused.stderr.contains("capasity"), "{}", refused.stderr);
     columns_are_those_of_the_csv(&study);
-}
-
-/// Where scripts/setup put numpy, Arrow, Dask and maturin.
-fn python_packages() -> Option<PathBuf> {
-    let version = process::run("python3", &["-c", "import sys; print('%d.%d' % sys.version_info[:2], end='')"]);
-    let cache =
-        std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
-    let folder = cache.map(|cache| cache.join(format!("forebay/python-{version}-1"))).filter(|folder| folder.is_dir());
-    if folder.is_none() {
-        eprintln!("SKIPPED: numpy, pyarrow and dask are not there (scripts/setup)");
-    }
-    folder
 }
 
 /// Arrow's own reader finds in Parquet files what a CSV says: arguments are the folder of packages, the CSV, and the files.

@@ -66,6 +66,19 @@ pub fn machine_has(programs: &[&str]) -> bool {
     why.is_none()
 }
 
+/// Where scripts/setup put numpy, Arrow, Dask and maturin; says `SKIPPED` if it could not.
+#[must_use]
+pub fn python_packages() -> Option<PathBuf> {
+    let version = run("python3", &["-c", "import sys; print('%d.%d' % sys.version_info[:2], end='')"]);
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
+    let folder = cache.map(|cache| cache.join(format!("forebay/python-{version}-1"))).filter(|folder| folder.is_dir());
+    if folder.is_none() {
+        eprintln!("SKIPPED: numpy, pyarrow, dask and maturin are not there (scripts/setup)");
+    }
+    folder
+}
+
 /// Whether this process may do everything.
 #[must_use]
 pub fn is_root() -> bool {

@@ -1,11 +1,9 @@
 //! `forebay bench --curve DIR`: how fast a directory is by the size of a transfer, as a table for `forebay sim --rate-table`.
 
-use std::io::IsTerminal;
-
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
 use crate::args::BenchArgs;
+use crate::console;
 use crate::curve::{self, Speed};
 use crate::error::Error;
 use crate::report::{self, Axis, Kind, Page, Scale, Series, Style, Unit, Xy};
@@ -24,10 +22,7 @@ pub(crate) fn command(args: &BenchArgs) -> Result<(), Error> {
     }
     let sizes = if args.quick { curve::few_sizes() } else { curve::published_sizes() };
     let runs = if args.quick { RUNS_QUICK.min(args.runs) } else { args.runs };
-    let bar = if std::io::stderr().is_terminal() { ProgressBar::new(sizes.len() as u64) } else { ProgressBar::hidden() };
-    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos} of {len} sizes, {eta} left") {
-        bar.set_style(style);
-    }
+    let bar = console::steps_bar(sizes.len() as u64, "sizes");
     let measured = curve::measure(&args.curve, &sizes, runs, || bar.inc(1));
     bar.finish_and_clear();
     let speeds = measured.map_err(Error::io(format!("measure {}", args.curve.display())))?;

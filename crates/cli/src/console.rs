@@ -82,6 +82,15 @@ impl Console {
     }
 }
 
+/// A bar for so many steps of a kind, on a terminal.
+pub(crate) fn steps_bar(steps: u64, kind: &str) -> ProgressBar {
+    let bar = if std::io::stderr().is_terminal() { ProgressBar::new(steps) } else { ProgressBar::hidden() };
+    if let Ok(style) = ProgressStyle::with_template(&format!("{{wide_bar}} {{pos}} of {{len}} {kind}, {{eta}} left")) {
+        bar.set_style(style);
+    }
+    bar
+}
+
 /// How far work on many files is.
 #[derive(Debug, Default)]
 pub(crate) struct Task {

@@ -69,7 +69,7 @@ fn is_root() -> bool {
 }
 
 /// Where a program is, as `PATH` has it.
-fn program(name: &str) -> Option<PathBuf> {
+pub(crate) fn program(name: &str) -> Option<PathBuf> {
     let search = std::env::var_os("PATH")?;
     std::env::split_paths(&search).map(|folder| folder.join(name)).find(|path| path.is_file())
 }

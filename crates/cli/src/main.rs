@@ -34,7 +34,6 @@ mod recover;
 mod registry;
 mod remote;
 mod replay;
-#[allow(dead_code, unused_imports)] // Pages of `sim` and `reproduce` use the rest.
 mod report;
 mod reproduce;
 mod run;

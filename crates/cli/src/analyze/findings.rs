@@ -1,9 +1,7 @@
 //! What follows from an analysis: how large the buffer has to be, and what each size of it gives.
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use forebay_core::config::ReplacementKind;
+use forebay_sim::parallel;
 use forebay_trace::statistics::Analysis;
 use forebay_trace::{FileId, Names, ProcessId};
 
@@ -72,22 +70,11 @@ impl<'a> Findings<'a> {
 
 /// The miss ratios of all policies, each on a thread of its own as far as there are cores.
 fn curves(analysis: &Analysis, capacities: &[u64]) -> Vec<(&'static str, Vec<f64>)> {
-    let next = AtomicUsize::new(0);
-    let found: Vec<OnceLock<Vec<f64>>> = ReplacementKind::NAMED.iter().map(|_| OnceLock::new()).collect();
-    let work = || {
-        let take = || next.fetch_add(1, Ordering::Relaxed);
-        while let Some((at, (_, kind))) = Some(take()).and_then(|at| Some((at, ReplacementKind::NAMED.get(at)?))) {
-            let _ = found[at].set(analysis.miss_ratios(*kind, capacities));
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 1..std::thread::available_parallelism().map_or(1, std::num::NonZero::get) {
-            scope.spawn(work);
-        }
-        work();
-    });
-    let named = ReplacementKind::NAMED.iter().zip(found);
-    named.map(|((name, _), curve)| (*name, curve.into_inner().unwrap_or_default())).collect()
+    let named = ReplacementKind::NAMED;
+    parallel::map(0, named.len(), |at| {
+        let (name, kind) = named[at];
+        (name, analysis.miss_ratios(kind, capacities))
+    })
 }
 
 /// The share of an unlimited buffer's throughput that an LRU buffer of these capacities reaches (B-03, RMS in the total), by exact

@@ -5,16 +5,13 @@ mod levels;
 mod page;
 mod study;
 
-use std::io::IsTerminal;
-
 use forebay_core::config::{ReplacementKind, WriteBack};
 use forebay_sim::buffer::{Formula, Policy, WorkloadBuilder};
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
 pub(crate) use args::PlanArgs;
 
-use crate::console::Console;
+use crate::console::{self, Console};
 use crate::error::Error;
 use crate::report::{self, Kind, Unit};
 use crate::tracefile;
@@ -215,16 +212,13 @@ pub(crate) fn command(args: &PlanArgs, console: Console) -> Result<(), Error> {
         builder.add(record);
         clock.add(record);
     })?;
-    let workload = builder.finish(|_| String::new());
+    let workload = builder.finish(Vec::new());
     if workload.references() == 0 {
         let trace = args.trace.display();
         return Err(Error::Data(format!("{trace} has no reads or writes at known places, so there is nothing to plan for")));
     }
     let study = Study::new(&workload, &rates, wanted);
-    let bar = if std::io::stderr().is_terminal() { ProgressBar::new(u64::from(args.variations) + 1) } else { ProgressBar::hidden() };
-    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos} of {len} orders of the trace, {eta} left") {
-        bar.set_style(style);
-    }
+    let bar = console::steps_bar(u64::from(args.variations) + 1, "orders of the trace");
     let runs = study.runs(&clock.parts(), args.variations, args.seed, args.threads, || bar.inc(1));
     bar.finish_and_clear();
     let plan = Plan::new(args, &study, &clock, runs, [home.words(), buffer.words()]);

@@ -1,10 +1,8 @@
 //! What a plan rests on: the trace in its own order and in others, each with buffers of many sizes.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use forebay_core::config::WriteBack;
 use forebay_sim::buffer::{BufferConfig, Counting, Formula, Granularity, Level, Order, Outcome, Policy, Rates, Workload, simulate};
+use forebay_sim::parallel;
 use forebay_trace::statistics::chunks::is_access;
 use forebay_trace::statistics::phases::{Part, Phases};
 use forebay_trace::statistics::totals::{Moved, Totals};
@@ -126,27 +124,14 @@ impl<'a> Study<'a> {
     /// The trace as it is, first, and in so many other orders; on several threads. `each` is called for each that is done.
     pub(super) fn runs(&self, parts: &[Part], variations: u32, seed: u64, threads: usize, each: impl Fn() + Sync) -> Vec<Run> {
         let variations = if parts.iter().any(Part::is_parallel) { variations as usize } else { 0 };
-        let found: Vec<Mutex<Option<Run>>> = (0..=variations).map(|_| Mutex::new(None)).collect();
-        let next = AtomicUsize::new(0);
-        let work = || {
-            while let Some((at, place)) = Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, found.get(at)?))) {
-                let run = match at {
-                    0 => self.run(self.workload),
-                    _ => self.run(&self.workload.varied(parts, Order::Interleaved, seed.wrapping_add(at as u64))),
-                };
-                *place.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(run);
-                each();
-            }
-        };
-        let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let threads = if threads == 0 { cores() } else { threads };
-        std::thread::scope(|scope| {
-            for _ in 1..threads.min(found.len()) {
-                scope.spawn(work);
-            }
-            work();
-        });
-        found.into_iter().filter_map(|run| run.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)).collect()
+        parallel::map(threads, variations + 1, |at| {
+            let run = match at {
+                0 => self.run(self.workload),
+                _ => self.run(&self.workload.varied(parts, Order::Interleaved, seed.wrapping_add(at as u64))),
+            };
+            each();
+            run
+        })
     }
 
     /// Seconds that home takes for all of it without a buffer.

@@ -49,6 +49,7 @@ impl Table {
     }
 
     /// Whether it has no rows.
+    #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }

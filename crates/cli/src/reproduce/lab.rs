@@ -335,8 +335,7 @@ fn read(mut player: Player, chunk_bytes: u32) -> Result<Traced, Error> {
     }
     let input_bytes = ends.values().filter(|(is_input, _)| *is_input).map(|(_, end)| end).sum();
     let space_bytes = ends.values().map(|(_, end)| end).sum();
-    let names = player.names();
-    let workload = builder.finish(|file| String::from_utf8_lossy(names.path(file)).into_owned());
+    let workload = builder.finish(player.names().shown_files());
     Ok(Traced { workload, locality, reuse, input_bytes, space_bytes })
 }
 

@@ -37,15 +37,9 @@ const POVRAY_PLACES: [&str; 2] = ["/usr/share/povray-3.7/", "/usr/share/doc/povr
 const POVRAY_SCENES: &str = "/usr/share/povray-3.7/scenes";
 const POVRAY_INCLUDES: &str = "/usr/share/povray-3.7/include";
 
-/// Whether a program is on the path.
-fn has(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
-}
-
 /// Whether all programs are there; says which are not.
 fn all_there(what: &str, programs: &[&str], console: Console) -> bool {
-    let missing: Vec<&str> = programs.iter().copied().filter(|program| !has(program)).collect();
+    let missing: Vec<&str> = programs.iter().copied().filter(|program| crate::doctor::program(program).is_none()).collect();
     if !missing.is_empty() {
         console.warn(&format!("{what} is generated instead of traced: {} not found", missing.join(", ")));
     }

@@ -6,14 +6,11 @@ mod plan_file;
 mod row;
 
 use std::ffi::OsString;
-use std::io::IsTerminal;
 
 use forebay_sim::buffer::{BufferConfig, Progress, RateError, Rates, Sweep, SweepError, Workload, WorkloadBuilder};
-use forebay_trace::FileId;
-use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::SimArgs;
-use crate::console::Console;
+use crate::console::{self, Console};
 use crate::error::{Error, Exit};
 use crate::parquet;
 use crate::report::{self, Kind, Unit};
@@ -81,7 +78,7 @@ fn run(args: &SimArgs, console: Console) -> Result<(), Error> {
     lists::configs(args, 1 << 30, chunk_bytes)?;
     let mut builder = WorkloadBuilder::new(chunk_bytes);
     let paths = crate::trace::read_sorted(trace, &args.read, console, |record| builder.add(record))?;
-    let workload = builder.finish(|FileId(file)| paths.get(file as usize).cloned().unwrap_or_else(|| "?".into()));
+    let workload = builder.finish(paths);
     if workload.references() == 0 {
         let trace = trace.display();
         return Err(Error::Data(format!("{trace} has no reads or writes at known places, so there is nothing to simulate")));
@@ -106,10 +103,7 @@ fn run(args: &SimArgs, console: Console) -> Result<(), Error> {
 fn simulate(args: &SimArgs, workload: &Workload, rates: &Rates) -> Result<Vec<Row>, Error> {
     let chunk_bytes = workload.chunk_bytes();
     let configs = lists::configs(args, workload.footprint_bytes(), chunk_bytes)?;
-    let bar = if std::io::stderr().is_terminal() { ProgressBar::new(configs.len() as u64) } else { ProgressBar::hidden() };
-    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos} of {len} simulations, {eta} left") {
-        bar.set_style(style);
-    }
+    let bar = console::steps_bar(configs.len() as u64, "simulations");
     let sweep = Sweep { workload, rates, configs: &configs, threads: args.threads };
     let line = |config: &BufferConfig, outcome| serde_json::to_string(&Row::new(config, chunk_bytes, outcome)).unwrap_or_default();
     let lines = sweep.run(args.results.as_deref(), line, |Progress { done, .. }| bar.set_position(done as u64));

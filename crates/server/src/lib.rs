@@ -21,7 +21,9 @@ use forebay_core::node::Node;
 use forebay_core::recovery::HeldBy;
 use forebay_host::driver::Driver;
 pub use forebay_host::transport::{CallPayload, Transport};
+use forebay_store::Home;
 
+use crate::start::Backing;
 pub use crate::start::StartError;
 pub use crate::world::Pruner;
 use crate::world::StoreWorld;
@@ -92,7 +94,7 @@ impl Drop for Instance {
 
 impl std::fmt::Debug for Instance {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Instance").field("home", &self.world.home.path()).finish_non_exhaustive()
+        f.debug_struct("Instance").field("home", &self.world.home.describe()).finish_non_exhaustive()
     }
 }
 
@@ -102,7 +104,16 @@ impl Instance {
     /// # Errors
     /// See [`StartError`]; each names the file or directory and says what to do. Nothing that was in the buffer is touched then.
     pub fn start(options: Options) -> Result<Arc<Instance>, StartError> {
-        start::start(&options, None).map(Arc::new)
+        start::start(&options, Backing::directory(&options, None)?).map(Arc::new)
+    }
+
+    /// As [`Instance::start`], in front of a home of any kind. `options.backing` is the absolute path that names it in the buffer: the same
+    /// whenever it is the same home.
+    ///
+    /// # Errors
+    /// As for [`Instance::start`].
+    pub fn start_over(options: Options, home: Arc<dyn Home>) -> Result<Arc<Instance>, StartError> {
+        start::start(&options, Backing::other(&options, home)).map(Arc::new)
     }
 
     /// Starts an instance in the place of one that was killed, whose clients go on.
@@ -110,15 +121,15 @@ impl Instance {
     /// # Errors
     /// As for [`Instance::start`]; the buffer is in use until all of the other process is gone.
     pub fn take_over(options: Options, takeover: Takeover<'_>) -> Result<Arc<Instance>, StartError> {
-        start::start(&options, Some(takeover)).map(Arc::new)
+        start::start(&options, Backing::directory(&options, Some(takeover))?).map(Arc::new)
     }
 
     /// The home directory, for [`Takeover`].
     ///
     /// # Errors
-    /// When there are too many open files.
+    /// When there are too many open files, and when home is no directory.
     pub fn home_root(&self) -> io::Result<OwnedFd> {
-        self.world.home.root()
+        self.world.home.root().map_err(|errno| io::Error::from_raw_os_error(errno.0))
     }
 
     /// What the recovery found; `None` if the buffer is new.
@@ -170,7 +181,7 @@ impl Instance {
         if self.driver.stop(SHUTDOWN_PATIENCE) {
             self.ended.store(true, Ordering::Release);
         } else {
-            let home = self.world.home.path().display();
+            let home = self.world.home.describe();
             forebay_host::log::problem(&format!("{home} does not answer; the buffer is kept, and is locked until this process ends"));
         }
     }

@@ -15,7 +15,7 @@ use forebay_host::driver::{Driver, Setup, Threads};
 use forebay_host::log;
 use forebay_host::recorder::{Recorder, Start};
 use forebay_host::transport::CallPayload;
-use forebay_store::{BufferDir, BufferError, BufferSettings, Journal, JournalEnd, OpenedJournal, PosixHome};
+use forebay_store::{BufferDir, BufferError, BufferSettings, Home, Journal, JournalEnd, OpenedJournal, PosixHome};
 
 use crate::world::{StoreJournal, StoreWorld};
 use crate::{Instance, Options, RecoverySummary, Takeover};
@@ -111,19 +111,40 @@ struct Made {
     recovered: Option<RecoverySummary>,
 }
 
-pub(crate) fn start(options: &Options, takeover: Option<Takeover<'_>>) -> Result<Instance, StartError> {
-    let backing_error = |source| StartError::Backing { path: options.backing.clone(), source };
-    let (backing, home, held) = match takeover {
-        // What stands at the path may be our own mount, which nobody serves at the moment.
-        Some(Takeover { home, held }) => {
-            (options.backing.clone(), PosixHome::at(options.backing.clone(), home).map_err(backing_error)?, Some(held))
-        }
-        None => {
-            let backing = options.backing.canonicalize().map_err(backing_error)?;
-            let home = PosixHome::open(&backing).map_err(backing_error)?;
-            (backing, home, None)
-        }
-    };
+/// Where home is, and how it is reached.
+pub(crate) struct Backing<'a> {
+    /// What names it, for ever.
+    path: PathBuf,
+    home: Arc<dyn Home>,
+    held: Option<&'a mut HeldBy<'a>>,
+}
+
+impl<'a> Backing<'a> {
+    /// The directory that the options name, or that somebody holds.
+    pub(crate) fn directory(options: &Options, takeover: Option<Takeover<'a>>) -> Result<Backing<'a>, StartError> {
+        let failed = |source| StartError::Backing { path: options.backing.clone(), source };
+        let (path, home, held) = match takeover {
+            // What stands at the path may be our own mount, which nobody serves at the moment.
+            Some(Takeover { home, held }) => {
+                (options.backing.clone(), PosixHome::at(options.backing.clone(), home).map_err(failed)?, Some(held))
+            }
+            None => {
+                let path = options.backing.canonicalize().map_err(failed)?;
+                let home = PosixHome::open(&path).map_err(failed)?;
+                (path, home, None)
+            }
+        };
+        Ok(Backing { path, home: Arc::new(home), held })
+    }
+
+    /// A home of any kind, under the name that the options give it.
+    pub(crate) fn other(options: &Options, home: Arc<dyn Home>) -> Backing<'a> {
+        Backing { path: options.backing.clone(), home, held: None }
+    }
+}
+
+pub(crate) fn start(options: &Options, backing: Backing<'_>) -> Result<Instance, StartError> {
+    let Backing { path: backing, home, held } = backing;
     let clock = Clock::start();
     let now = clock.now();
     let made = if BufferDir::exists(&options.buffer)? {
@@ -152,7 +173,7 @@ fn own(config: &NodeConfig) -> NodeConfig {
     NodeConfig { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw(), ..config.clone() }
 }
 
-fn create(options: &Options, backing: &Path, home: PosixHome, now: Time) -> Result<Made, StartError> {
+fn create(options: &Options, backing: &Path, home: Arc<dyn Home>, now: Time) -> Result<Made, StartError> {
     let config = own(&options.node);
     // Before anything is made on disk.
     let node = Node::new(config.clone(), now)?;
@@ -164,7 +185,7 @@ fn create(options: &Options, backing: &Path, home: PosixHome, now: Time) -> Resu
     Ok(Made { node, journal, world, start: Start::New { config, now }, recovered: None })
 }
 
-fn reopen(options: &Options, backing: &Path, home: PosixHome, now: Time, held: Option<&mut HeldBy<'_>>) -> Result<Made, StartError> {
+fn reopen(options: &Options, backing: &Path, home: Arc<dyn Home>, now: Time, held: Option<&mut HeldBy<'_>>) -> Result<Made, StartError> {
     let buffer = BufferDir::open(&options.buffer, options.memory_dir.as_deref())?;
     let superblock = buffer.superblock();
     if superblock.backing != backing {

@@ -10,7 +10,7 @@ use forebay_core::id::{HomePath, Ino, MemorySlot, Name, Position, SsdSlot};
 use forebay_core::record::Record;
 use forebay_host::driver::{JournalIo, JournalSync, World};
 use forebay_host::log;
-use forebay_store::{BufferDir, Journal, JournalError, LogError, LogStore, PosixHome};
+use forebay_store::{BufferDir, Home, Journal, JournalError, LogError, LogStore};
 use parking_lot::Mutex;
 
 /// Buffers for writes at home that are kept for the next use.
@@ -24,7 +24,7 @@ const WRITE_BYTES: usize = 512 << 10;
 /// from taking the buffer.
 pub(crate) struct StoreWorld {
     pub(crate) log: LogStore,
-    pub(crate) home: PosixHome,
+    pub(crate) home: Arc<dyn Home>,
     pub(crate) buffer: Mutex<Option<BufferDir>>,
     write_buffers: Mutex<Vec<Vec<u8>>>,
     /// The log's disk refused something last, and that was said: it is tried again and again.
@@ -49,7 +49,7 @@ fn part(payload: &[u8], piece: &LogPiece) -> Result<std::ops::Range<usize>, Errn
 }
 
 impl StoreWorld {
-    pub(crate) fn new(log: LogStore, home: PosixHome, buffer: BufferDir) -> StoreWorld {
+    pub(crate) fn new(log: LogStore, home: Arc<dyn Home>, buffer: BufferDir) -> StoreWorld {
         StoreWorld {
             log,
             home,

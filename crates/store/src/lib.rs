@@ -16,7 +16,7 @@ mod word;
 
 pub use buffer_dir::{BufferDir, BufferError, BufferSettings, MemoryFile};
 pub use directory::{Directory, FileDirectory};
-pub use home::PosixHome;
+pub use home::{Home, IoService, IoStatus, PosixHome, RequestHint, WriteCount};
 pub use journal::{Journal, JournalEnd, JournalError, JournalSync, OpenedJournal};
 pub use log::{LogError, LogStore};
 pub use superblock::{FORMAT_VERSION, Geometry, Superblock, SuperblockError};

@@ -22,6 +22,7 @@ mod reads;
 mod recover;
 mod regions;
 mod runs;
+mod server_policy;
 mod writes;
 
 use alloc::boxed::Box;
@@ -33,6 +34,7 @@ pub use message::{Access, Effect, Entry, FileRange, Generation, Input, Note, Req
 pub use recover::Recovered;
 pub use regions::{NoSlot, Region, RegionState, Regions, Slot};
 pub use runs::Runs;
+pub use server_policy::ServerPolicy;
 
 use crate::errno::Errno;
 use crate::id::{CallId, Lsn, Token};

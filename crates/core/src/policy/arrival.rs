@@ -1,5 +1,7 @@
 //! What a policy is told of a request.
 
+use serde::{Deserialize, Serialize};
+
 use crate::id::{Ino, ServerId};
 
 /// What a request does.
@@ -12,7 +14,7 @@ pub enum Operation {
 }
 
 /// The devices of an I/O node.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Debug, Default)]
 pub enum Target {
     /// The large, slow one: home.
     #[default]
@@ -22,7 +24,7 @@ pub enum Target {
 }
 
 /// What a request is by itself (I-01, I-02). The client says it, who alone knows the whole request.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Debug, Default)]
 pub enum RequestClass {
     /// Neither of the others.
     #[default]
@@ -31,6 +33,16 @@ pub enum RequestClass {
     Random,
     /// A small part of a larger request that several servers share.
     Fragment,
+}
+
+impl Target {
+    /// The name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Target::Disk => "disk",
+            Target::Ssd => "ssd",
+        }
+    }
 }
 
 impl RequestClass {

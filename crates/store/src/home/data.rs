@@ -89,6 +89,11 @@ impl PosixHome {
         result
     }
 
+    /// Makes everything durable, on the file system of the home directory itself.
+    pub(super) fn sync_all(&self) -> Result<()> {
+        rustix::fs::syncfs(&self.root).map_err(errno)
+    }
+
     fn sync_directory(&self, path: &HomePath, covered: bool) -> Result<()> {
         let fd = self.open_directory(path)?;
         self.sync_one(&File::from(fd), covered)

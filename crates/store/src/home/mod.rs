@@ -8,6 +8,7 @@ mod change;
 mod data;
 mod handles;
 mod holes;
+mod interface;
 mod resolve;
 mod xattrs;
 
@@ -27,6 +28,7 @@ use parking_lot::Mutex;
 use rustix::fs::{AtFlags, Dir, OFlags};
 
 use handles::Handles;
+pub use interface::{Home, IoService, IoStatus, RequestHint, WriteCount};
 
 /// Open files of home that are kept for their next use.
 const HANDLES_MAX: usize = 256;

@@ -23,6 +23,8 @@ pub use none::Nothing;
 pub use ssdup::{Ssdup, Watermarks};
 pub use ssdup_plus::{SsdupPlus, SsdupPlusConfig};
 
+use serde::{Deserialize, Serialize};
+
 use super::detector::StreamConfig;
 use super::{Arrival, RequestClass, Target};
 use crate::id::ServerId;
@@ -35,7 +37,7 @@ pub struct AdmissionView {
 }
 
 /// Why a request goes where it goes; reports count them.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Debug)]
 pub enum Reason {
     /// There is no buffer in this policy.
     NoBuffer,

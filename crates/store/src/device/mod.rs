@@ -1,6 +1,7 @@
 //! Devices: bytes at offsets.
 
 mod aligned;
+pub mod emulated;
 mod fault;
 mod file;
 mod memory;

@@ -5,13 +5,15 @@
 //! hold writes back until they can go on with them.
 
 use forebay_core::policy::Operation;
+use serde::{Deserialize, Serialize};
 
 use super::geometry::{Geometry, Place};
 use super::seek::{SeekCurve, SeekPoints};
 use super::{NS_PER_S, bytes_ns};
 
 /// What a data sheet says of a disk.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct DiskSpec {
     /// Bytes; the model has at least as many.
     pub capacity_bytes: u64,

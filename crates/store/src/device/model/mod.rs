@@ -19,6 +19,7 @@ mod seek;
 mod ssd;
 #[cfg(test)]
 mod tests;
+mod text;
 
 pub use disk::{Disk, DiskSpec};
 pub use geometry::Geometry;
@@ -28,8 +29,10 @@ pub use queue::{Completion, ModelDevice, ModelRequest, Scheduling};
 pub use rates::RateSpec;
 pub use seek::{SeekCurve, SeekPoints};
 pub use ssd::{SsdSpec, write_amplification};
+pub use text::{PresetError, find, parse, text};
 
 use forebay_core::policy::Operation;
+use serde::{Deserialize, Serialize};
 
 const NS_PER_S: u64 = 1_000_000_000;
 
@@ -39,7 +42,8 @@ fn bytes_ns(bytes: u64, bytes_per_s: u64) -> u64 {
 }
 
 /// What a device is like.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum DeviceSpec {
     /// Arm and platter.
     Disk(DiskSpec),

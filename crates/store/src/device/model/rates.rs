@@ -5,11 +5,13 @@
 //! are in no such table.
 
 use forebay_core::policy::Operation;
+use serde::{Deserialize, Serialize};
 
 use super::{NS_PER_S, bytes_ns};
 
 /// Rates of a device, bytes a second.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct RateSpec {
     /// Streams of reads.
     pub sequential_read: u64,

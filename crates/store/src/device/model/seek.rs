@@ -1,7 +1,10 @@
 //! The seek curve through three points of a data sheet.
 
+use serde::{Deserialize, Serialize};
+
 /// The three times that data sheets print, ns.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct SeekPoints {
     /// To the next track.
     pub track_ns: u64,

@@ -4,11 +4,13 @@
 //! Writes that do not go on where a stream of writes ended move their bytes more than once: the drive has to clean up behind them.
 
 use forebay_core::policy::Operation;
+use serde::{Deserialize, Serialize};
 
 use super::bytes_ns;
 
 /// What is known of an SSD.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct SsdSpec {
     /// The time until the first byte of a read, ns.
     pub read_ns: u64,

@@ -6,6 +6,7 @@ mod fault;
 mod file;
 mod memory;
 pub mod model;
+pub mod profile;
 
 use std::io;
 

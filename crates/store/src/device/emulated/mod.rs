@@ -12,7 +12,7 @@
 mod clock;
 mod pace;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::collections::BTreeMap;
 use std::io;

@@ -12,14 +12,14 @@ const MS: u64 = 1_000_000;
 
 /// A clock that stands still unless somebody waits or works, and then oversleeps by anything up to a limit.
 #[derive(Clone)]
-struct TestClock {
+pub(in crate::device) struct TestClock {
     now_ns: Arc<AtomicU64>,
     random: Arc<Mutex<SplitMix>>,
     oversleep_ns_max: u64,
 }
 
 impl TestClock {
-    fn new(oversleep_ns_max: u64) -> TestClock {
+    pub(in crate::device) fn new(oversleep_ns_max: u64) -> TestClock {
         TestClock { now_ns: Arc::default(), random: Arc::new(Mutex::new(SplitMix::new(5))), oversleep_ns_max }
     }
 
@@ -69,6 +69,29 @@ impl Device for Below {
 
     fn len(&self) -> io::Result<u64> {
         self.memory.len()
+    }
+}
+
+/// A device without bytes, for disks that would not fit into memory.
+pub(in crate::device) struct Void {
+    pub(in crate::device) bytes: u64,
+}
+
+impl Device for Void {
+    fn read_at(&self, _offset: u64, _buf: &mut [u8]) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn write_at(&self, _offset: u64, _buf: &[u8]) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.bytes)
     }
 }
 

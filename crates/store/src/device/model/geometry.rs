@@ -39,7 +39,7 @@ pub struct Geometry {
 
 impl Geometry {
     /// A disk of about `capacity_bytes`, whose long transfers run at the given rates at the outer and the inner edge.
-    pub(super) fn new(spec: &super::DiskSpec) -> Geometry {
+    pub fn new(spec: &super::DiskSpec) -> Geometry {
         let heads = u64::from(spec.heads.max(1));
         let switches_ns = (heads - 1) * spec.head_switch_ns + spec.cylinder_switch_ns;
         // A cylinder takes its turns and its switches; the rates printed for drives have both in them.
@@ -79,6 +79,15 @@ impl Geometry {
     /// Cylinders.
     pub fn cylinders(&self) -> u64 {
         self.cylinders
+    }
+
+    /// The bytes of a cylinder.
+    pub fn cylinder(&self, cylinder: u64) -> std::ops::Range<u64> {
+        let track = cylinder.min(self.cylinders - 1) * self.heads;
+        let zone = self.zones.partition_point(|zone| zone.first_track <= track) - 1;
+        let Zone { first_byte, first_track, track_bytes } = self.zones[zone];
+        let from = first_byte + (track - first_track) * track_bytes;
+        from..from + self.heads * track_bytes
     }
 
     /// Where a byte stands; places beyond the end are counted from the start again.

@@ -217,6 +217,26 @@ fn what_is_measured_is_what_is_simulated_with() {
     assert!(!left.iter().any(|name| name.to_string_lossy().starts_with(".forebay")), "{left:?}");
 }
 
+/// An SSD, since a disk would take half a minute; what the numbers are is for the tests of the store, which have a clock of their own.
+#[test]
+fn a_profile_is_a_preset() {
+    let study = Study::new();
+    let profile = ["bench", "--profile", ".", "--quick", "--size", "128MiB"];
+    study.forebay(&[&profile[..], &["--disk", "s3520-240g", "-o", "first.toml"]].concat()).expect_code(0);
+    let second = study.forebay(&[&profile[..], &["--disk", "first.toml"]].concat()).expect_code(0).stdout;
+    for text in [study.text("first.toml"), second] {
+        let preset: toml::Table = text.parse().unwrap_or_else(|error| panic!("{error}: {text}"));
+        assert!(preset.contains_key("ssd") || preset.contains_key("disk"), "{text}");
+    }
+    let real = study.forebay(&profile).expect_code(0).stdout;
+    assert!(real.parse::<toml::Table>().is_ok_and(|preset| preset.len() == 1), "{real}");
+    let unknown = study.forebay(&[&profile[..], &["--disk", "floppy"]].concat()).expect_code(USAGE);
+    assert!(unknown.stderr.contains("floppy") && unknown.stderr.contains("savvio-300g"), "{}", unknown.stderr);
+    study.forebay(&["bench", "--profile", "job.muse"]).expect_code(USAGE);
+    study.forebay(&["bench", "--profile", ".", "--size", "1MiB"]).expect_code(USAGE);
+    study.forebay(&["bench", "--profile", ".", "-o", "disk.csv"]).expect_code(USAGE);
+}
+
 /// Looks at the page as a reader would and writes what is wrong into the document: what is wider than the screen, and texts of a plot that
 /// lie on each other or outside of it.
 const LOOK: &str = "<script>

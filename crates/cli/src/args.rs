@@ -63,7 +63,7 @@ pub(crate) enum Command {
     Plan(PlanArgs),
     /// Simulate buffers of many sizes and policies on a trace.
     Sim(SimArgs),
-    /// Measure how fast a directory is, as a table of throughput for `sim`.
+    /// Measure how fast a directory is, as a table of throughput for `sim`, or what kind of disk there is, as a preset.
     Bench(BenchArgs),
     /// Make figures of papers again, and show what the paper says beside what comes out.
     Reproduce(ReproduceArgs),
@@ -283,8 +283,17 @@ pub(crate) struct AnalyzeArgs {
 #[derive(Args, Debug)]
 pub(crate) struct BenchArgs {
     /// Throughput of this directory by the size of a transfer. A file without a name is written and read there.
-    #[arg(long, value_name = "DIR", required = true)]
-    pub(crate) curve: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "profile")]
+    pub(crate) curve: Option<PathBuf>,
+    /// What kind of disk or SSD this is, as a preset for --disk: a directory, in which a file without a name is written and read, or a device, which is only read.
+    #[arg(long, value_name = "DIR|DEVICE", conflicts_with_all = ["curve", "json"])]
+    pub(crate) profile: Option<PathBuf>,
+    /// Bytes of the file for --profile DIR; seeks are those within it.
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = crate::size::parse)]
+    pub(crate) size: u64,
+    /// Let --profile DIR measure an emulated disk there instead of what there is: a preset's name or file.
+    #[arg(long, value_name = "PRESET", requires = "profile")]
+    pub(crate) disk: Option<String>,
     /// Which level of the model it is: home or buffer.
     #[arg(long, value_name = "NAME", default_value = "home")]
     pub(crate) level: String,
@@ -297,7 +306,7 @@ pub(crate) struct BenchArgs {
     /// Few sizes and few runs: seconds instead of minutes.
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Write a page with a plot (.html), .csv or .json to this file instead of CSV to standard output; may be given several times.
+    /// Write a page with a plot (.html), .csv or .json to this file instead of CSV to standard output; may be given several times. With --profile: the preset (.toml).
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Vec<PathBuf>,
     /// Print JSON instead of CSV.

@@ -29,6 +29,7 @@ mod parquet;
 mod paths;
 mod places;
 mod plan;
+mod profile;
 mod rates;
 mod recover;
 mod registry;

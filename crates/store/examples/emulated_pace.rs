@@ -18,7 +18,7 @@ const REQUESTS: u64 = 400;
 /// Streams of eight requests at random places, every third one read.
 fn request(number: u64) -> (Operation, u64) {
     let stream = (number / 8).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20;
-    let operation = if number / 8 % 3 == 0 { Operation::Read } else { Operation::Write };
+    let operation = if (number / 8).is_multiple_of(3) { Operation::Read } else { Operation::Write };
     (operation, stream % (FILE_BYTES / MIB) * MIB + number % 8 * REQUEST_BYTES)
 }
 

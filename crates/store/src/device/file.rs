@@ -41,15 +41,25 @@ impl FileDevice {
 
     /// Opens an existing file with O_DIRECT; through the page cache where the file system does not have that.
     pub fn open_direct(path: &Path) -> io::Result<FileDevice> {
-        match FileDevice::try_direct(path) {
+        FileDevice::direct_or_not(|flags| open_options(flags).open(path))
+    }
+
+    /// The same for a file or a block device that is only read.
+    pub fn open_direct_to_read(path: &Path) -> io::Result<FileDevice> {
+        FileDevice::direct_or_not(|flags| open_options(flags).write(false).open(path))
+    }
+
+    fn direct_or_not(open: impl Fn(OFlags) -> io::Result<File>) -> io::Result<FileDevice> {
+        match open(OFlags::DIRECT).and_then(FileDevice::try_direct) {
             Ok(device) => Ok(device),
-            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()) => FileDevice::open(path),
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()) => {
+                Ok(FileDevice::buffered(open(OFlags::empty())?))
+            }
             Err(error) => Err(error),
         }
     }
 
-    fn try_direct(path: &Path) -> io::Result<FileDevice> {
-        let file = open_options(OFlags::DIRECT).open(path)?;
+    fn try_direct(file: File) -> io::Result<FileDevice> {
         let pool = BufferPool::new(DIRECT_TRANSFER_BYTES, BUFFERS_KEPT_MAX);
         // Some file systems take the flag at open and refuse the transfer.
         pool.with(|buffer| read_some(&file, 0, &mut buffer[..ALIGN_BYTES]))?;

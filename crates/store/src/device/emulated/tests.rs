@@ -230,10 +230,12 @@ fn a_slow_device_below_is_refused() {
     let run = |io_ns_max| {
         let (_, disk) = disk("savvio-300g", Answers::Medium, 0, io_ns_max);
         let results: Vec<io::Result<()>> =
-            requests(1000).iter().map(|(_, offset, len, _)| disk.write_at(*offset, &vec![0; *len as usize])).collect();
-        results.into_iter().find_map(Result::err).map(|error| error.to_string())
+            requests(4000).iter().map(|(_, offset, len, _)| disk.write_at(*offset, &vec![0; *len as usize])).collect();
+        (disk.emulation().is_true(), results.into_iter().find_map(Result::err).map(|error| error.to_string()))
     };
-    assert_eq!(run(2 * MS), None);
-    let error = run(8 * MS).expect("it is refused");
+    assert_eq!(run(2 * MS), (true, None));
+    let (is_true, error) = run(10 * MS);
+    let error = error.expect("it is refused");
+    assert!(!is_true, "{error}");
     assert!(error.contains("too slow") && error.contains("faster device"), "{error}");
 }

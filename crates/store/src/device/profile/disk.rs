@@ -19,6 +19,8 @@ const TURN_NS_ASSUMED: u64 = 8_333_333;
 const TURN_NS: std::ops::RangeInclusive<u64> = 3_500_000..=18_000_000;
 /// Surfaces, which nothing shows.
 const HEADS_ASSUMED: u32 = 4;
+/// So many per cent of the times are left out at either end.
+const STRAY_PER_CENT: usize = 5;
 /// The longest pause of a stream that is tried, ns.
 const PAUSE_NS_MAX: u64 = 500_000_000;
 const PAUSE_NS_MIN: u64 = 1_000_000;
@@ -91,21 +93,29 @@ fn turn_ns(bench: &mut Bench<'_>, operation: Operation, assumed: &mut Vec<String
     Ok(TURN_NS_ASSUMED)
 }
 
-/// What a command costs before anything moves: the shortest time to places that need no seek.
+/// What a command costs before anything moves: the time to places that need no seek.
 fn command_ns(bench: &mut Bench<'_>, operation: Operation, rotation_ns: u64, bytes_per_s: u64) -> Result<u64, ProfileError> {
     let track_bytes = (u128::from(bytes_per_s) * u128::from(rotation_ns) / 1_000_000_000) as u64;
-    let blocks = (track_bytes / 4 / BLOCK_BYTES).max(2);
-    let (mut shortest_ns, samples) = (u64::MAX, bench.effort.samples * SHORT_FACTOR);
-    for _ in 0..samples {
+    // All round the first track, so that waits are anything up to a turn.
+    let blocks = (track_bytes / BLOCK_BYTES).max(2);
+    let mut times = Vec::new();
+    for _ in 0..bench.effort.samples * SHORT_FACTOR {
         let place = bench.random.below(blocks) * BLOCK_BYTES;
-        shortest_ns = shortest_ns.min(bench.subject.one(operation, place, BLOCK_BYTES)?);
+        times.push(bench.subject.one(operation, place, BLOCK_BYTES)?);
     }
-    // The best of n waits for a sector is not none.
-    let wait_ns = rotation_ns / u64::from(samples + 1);
-    Ok(shortest_ns.saturating_sub(wait_ns + bytes_ns(BLOCK_BYTES, bytes_per_s)))
+    Ok(without_wait_ns(&mut times, rotation_ns).saturating_sub(bytes_ns(BLOCK_BYTES, bytes_per_s)))
 }
 
-/// The curve of seeks (I-04): for each distance the shortest of many times, less what the wait for the sector is at its shortest.
+/// What is left of times without the wait for the sector, which is half a turn on average. The average is right also where single times
+/// are not, since an answer that comes late makes the time that follows too short; what strays far on either side is left out.
+fn without_wait_ns(times: &mut [u64], rotation_ns: u64) -> u64 {
+    times.sort_unstable();
+    let strays = times.len() * STRAY_PER_CENT / 100;
+    let kept = &times[strays..times.len() - strays];
+    (kept.iter().sum::<u64>() / kept.len() as u64).saturating_sub(rotation_ns / 2)
+}
+
+/// The curve of seeks (I-04): for each distance the average of many times, less the wait for the sector.
 fn seeks(bench: &mut Bench<'_>, operation: Operation, spec: &DiskSpec, found: &mut Vec<String>) -> Result<SeekPoints, ProfileError> {
     let geometry = Geometry::new(spec);
     let last = geometry.cylinders() - 1;
@@ -114,7 +124,7 @@ fn seeks(bench: &mut Bench<'_>, operation: Operation, spec: &DiskSpec, found: &m
     for part in DISTANCES {
         let distance = ((last as f64 * part) as u64).max(1);
         let samples = if part < SHORT { bench.effort.samples * SHORT_FACTOR } else { bench.effort.samples };
-        let mut shortest_ns = u64::MAX;
+        let mut times = Vec::new();
         for sample in 0..=samples {
             // Up and down where it fits, from another place each time.
             let free = last - distance;
@@ -130,13 +140,14 @@ fn seeks(bench: &mut Bench<'_>, operation: Operation, spec: &DiskSpec, found: &m
             let ns = bench.subject.one(operation, place, BLOCK_BYTES)?;
             if sample > 0 {
                 let bytes_per_s = spec.outer_bytes_per_s - (spec.outer_bytes_per_s - spec.inner_bytes_per_s) * at / last;
-                shortest_ns = shortest_ns.min(ns.saturating_sub(bytes_ns(BLOCK_BYTES, bytes_per_s)));
+                times.push(ns.saturating_sub(bytes_ns(BLOCK_BYTES, bytes_per_s)));
             }
         }
-        let wait_ns = spec.rotation_ns / u64::from(samples + 1);
-        let seek_ns = shortest_ns.saturating_sub(wait_ns + spec.command_ns);
+        let seek_ns = without_wait_ns(&mut times, spec.rotation_ns).saturating_sub(spec.command_ns);
         found.push(format!("{operation:?} at {:.4} of the full stroke: seek {} us", part, seek_ns / 1000));
-        points.push((distance as f64 / last as f64, seek_ns as f64));
+        // What was measured more often counts more often.
+        let point = (distance as f64 / last as f64, seek_ns as f64);
+        points.extend(std::iter::repeat_n(point, (samples / bench.effort.samples) as usize));
     }
     seek_points(&points).ok_or_else(|| ProfileError::Senseless("no curve of seeks".to_owned()))
 }

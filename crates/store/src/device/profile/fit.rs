@@ -59,11 +59,8 @@ mod tests {
         let cylinders = 1_000_001;
         let measured: Vec<Point> = (1..=20u64).map(|at| (at as f64 / 20.0, curve.seek_ns(at * 50_000, cylinders) as f64)).collect();
         let found = seek_points(&measured).unwrap();
-        for (found, expected) in [
-            (found.track_ns, points.track_ns),
-            (found.average_ns, points.average_ns),
-            (found.full_ns, points.full_ns),
-        ] {
+        for (found, expected) in [(found.track_ns, points.track_ns), (found.average_ns, points.average_ns), (found.full_ns, points.full_ns)]
+        {
             assert!(found.abs_diff(expected) < 100, "{found} {expected}");
         }
         assert_eq!(seek_points(&measured[..2]), None);

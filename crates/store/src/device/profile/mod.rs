@@ -44,9 +44,9 @@ pub struct Effort {
 }
 
 impl Default for Effort {
-    /// A minute for a disk, seconds for an SSD.
+    /// Two minutes for a disk, seconds for an SSD.
     fn default() -> Self {
-        Effort { samples: 100 }
+        Effort { samples: 200 }
     }
 }
 

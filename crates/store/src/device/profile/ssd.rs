@@ -9,7 +9,9 @@ const MIB: u64 = 1 << 20;
 const LARGE_BYTES: u64 = 256 << 10;
 /// Requests that are under way when a rate is measured, and when channels are counted.
 const RATE_DEPTH: usize = 16;
-const CHANNELS_DEPTH: usize = 128;
+const CHANNELS_DEPTH: usize = 64;
+/// Requests to count channels by: enough that the start of as many threads is nothing beside them.
+const CHANNELS_REQUESTS_MIN: usize = 8192;
 const CHANNELS_MAX: u64 = 65_536;
 /// Each sample of the effort stands for so many requests here, which are short.
 const REQUESTS_FACTOR: u32 = 4;
@@ -24,7 +26,7 @@ pub(super) fn profile(bench: &mut Bench<'_>, on_step: &mut dyn FnMut(&str)) -> R
     let small_read_ns = bench.median_ns(Operation::Read, BLOCK_BYTES, count)?;
     let read_ns = small_read_ns.saturating_sub(bytes_ns(BLOCK_BYTES, read_bytes_per_s));
     on_step("channels");
-    let small: Vec<u64> = (0..count * 4).map(|_| bench.random_place(BLOCK_BYTES)).collect();
+    let small: Vec<u64> = (0..CHANNELS_REQUESTS_MIN.max(count * 4)).map(|_| bench.random_place(BLOCK_BYTES)).collect();
     let all_ns = bench.subject.many(CHANNELS_DEPTH, Operation::Read, &small, BLOCK_BYTES)?;
     // So many small reads are under way on average while as many as possible are asked for (Little's law).
     let channels = (small.len() as u64 * small_read_ns + all_ns / 2) / all_ns.max(1);

@@ -52,12 +52,12 @@ fn assert_same_disk(found: &DiskSpec, expected: &DiskSpec, name: &str) {
     assert_near(found.outer_bytes_per_s, expected.outer_bytes_per_s, 1.0, &what("outer rate"));
     assert_near(found.inner_bytes_per_s, expected.inner_bytes_per_s, 1.0, &what("inner rate"));
     for (found, expected, operation) in [(found.seek_read, expected.seek_read, "read"), (found.seek_write, expected.seek_write, "write")] {
-        // What a command costs and what the shortest seek adds to it are told apart by less than a percent of an average seek.
-        assert!(found.track_ns.abs_diff(expected.track_ns) < 80_000, "{} {found:?}", what(operation));
+        // What a command costs and what the shortest seek adds to it is little beside the waits that it is told apart from.
+        assert!(found.track_ns.abs_diff(expected.track_ns) < 150_000, "{} {found:?}", what(operation));
         assert_near(found.average_ns, expected.average_ns, 3.0, &what(operation));
         assert_near(found.full_ns, expected.full_ns, 3.0, &what(operation));
     }
-    assert!(found.command_ns.abs_diff(expected.command_ns) < 80_000, "{} {}", what("command"), found.command_ns);
+    assert!(found.command_ns.abs_diff(expected.command_ns) < 150_000, "{} {}", what("command"), found.command_ns);
     assert_near(found.buffer_bytes, expected.buffer_bytes, 5.0, &what("buffer"));
     assert_near(found.interface_bytes_per_s, expected.interface_bytes_per_s, 5.0, &what("interface"));
 }
@@ -82,8 +82,8 @@ fn an_emulated_disk_is_what_it_was_made_from() {
         let profile = profile(&mut subject, Effort::default(), &mut |_| {}).unwrap();
         let DeviceSpec::Disk(found) = profile.spec else { panic!("{:?}", profile.spec) };
         assert_same_disk(&found, &expected, name);
-        // A minute, or two with the writes: not an afternoon.
-        assert!(clock.now_ns() < 150_000_000_000, "{} s", clock.now_ns() / 1_000_000_000);
+        // Minutes, not an afternoon.
+        assert!(clock.now_ns() < 200_000_000_000, "{} s", clock.now_ns() / 1_000_000_000);
         assert_eq!(crate::device::model::parse(&crate::device::model::text(&profile.spec)).unwrap(), profile.spec);
     }
 }

@@ -17,6 +17,7 @@ use forebay_host::recorder::{Recorder, Start};
 use forebay_host::transport::CallPayload;
 use forebay_store::{BufferDir, BufferError, BufferSettings, Home, Journal, JournalEnd, OpenedJournal, PosixHome};
 
+use crate::ahead;
 use crate::world::{StoreJournal, StoreWorld};
 use crate::{Instance, Options, RecoverySummary, Takeover};
 
@@ -163,6 +164,9 @@ pub(crate) fn start(options: &Options, backing: Backing<'_>) -> Result<Instance,
     let journal = Box::new(StoreJournal::new(made.journal));
     let setup = Setup { machine: made.node, now, clock, journal, world: made.world.clone(), recorder, threads };
     let driver = Driver::start(setup).map_err(StartError::Threads)?;
+    if made.world.memory_is_memory() {
+        ahead::start(&made.world).map_err(StartError::Threads)?;
+    }
     // What home has room for is known from now on, also while home does not answer.
     driver.call(Request::StatFs, CallPayload::None);
     Ok(Instance { driver, world: made.world, recovered: made.recovered, ended: AtomicBool::new(false) })

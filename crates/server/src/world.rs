@@ -17,6 +17,8 @@ use parking_lot::Mutex;
 const BUFFERS_KEPT_MAX: usize = 4;
 /// Bytes that are brought together for one write at home; a single record may be longer.
 const WRITE_BYTES: usize = 512 << 10;
+/// What statfs(2) calls tmpfs.
+const TMPFS: rustix::fs::FsWord = 0x0102_1994;
 
 /// The log and home of an instance.
 ///
@@ -58,6 +60,12 @@ impl StoreWorld {
             disk_failed: AtomicBool::new(false),
             pruner: Mutex::default(),
         }
+    }
+
+    /// Whether the memory file is in memory, and not on some disk, by the user's wish or for want of room.
+    pub(crate) fn memory_is_memory(&self) -> bool {
+        let kind = self.buffer.lock().as_ref().and_then(|buffer| rustix::fs::statfs(&buffer.memory().path).ok());
+        kind.is_some_and(|kind| kind.f_type == TMPFS)
     }
 
     /// Says what the log's disk refused, unless it refused the last time as well.

@@ -1,5 +1,7 @@
 //! The log: payload bytes in segments, in the memory file and in the SSD log file.
 
+mod ahead;
+
 use std::io;
 use std::sync::Arc;
 
@@ -8,6 +10,7 @@ use forebay_core::errno::Errno;
 use forebay_core::id::{MemorySlot, SsdSlot};
 use parking_lot::Mutex;
 
+use self::ahead::Ahead;
 use crate::device::Device;
 use crate::superblock::Geometry;
 
@@ -84,6 +87,14 @@ pub struct LogStore {
     /// is told must not succeed.
     sync_failed: Mutex<bool>,
     buffers: Mutex<Vec<Vec<u8>>>,
+    ahead: Ahead,
+}
+
+impl Drop for LogStore {
+    /// Who makes memory ready finds that there is none any more.
+    fn drop(&mut self) {
+        self.ahead.call();
+    }
 }
 
 impl LogStore {
@@ -96,6 +107,7 @@ impl LogStore {
             slots: (0..SLOT_LOCKS).map(|_| Mutex::new(())).collect(),
             sync_failed: Mutex::new(false),
             buffers: Mutex::new(Vec::new()),
+            ahead: Ahead::default(),
         }
     }
 
@@ -111,7 +123,29 @@ impl LogStore {
     pub fn write(&self, slot: Slot, offset: u32, bytes: &[u8]) -> Result<(), LogError> {
         let (device, at) = self.place(slot, offset, bytes.len() as u64)?;
         let _lock = self.lock(slot);
+        if matches!(slot, Slot::Memory(_)) {
+            self.ahead.note(at + bytes.len() as u64);
+        }
         device.write_at(at, bytes).map_err(io_error("write", slot, offset))
+    }
+
+    /// Says that the calling thread makes memory ready ([`LogStore::make_memory_ready`]): it is unparked when there is something to do,
+    /// and when the log is gone.
+    pub fn attend_to_memory(&self) {
+        self.ahead.attend();
+    }
+
+    /// The end of the memory that was ever written, bytes: while it grows there is a burst.
+    pub fn memory_used(&self) -> u64 {
+        self.ahead.used()
+    }
+
+    /// Sets the next few MiB of memory aside, within limits, so that writes find them; false when there is nothing to do now.
+    ///
+    /// # Errors
+    /// When there is no space: writes will meet that, too, when they come there. Nothing is lost.
+    pub fn make_memory_ready(&self) -> io::Result<bool> {
+        self.ahead.make_step(&*self.memory, self.geometry.memory_bytes())
     }
 
     /// Reads bytes of a segment.

@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use parking_lot::RwLock;
-use rustix::fs::OFlags;
+use rustix::fs::{FallocateFlags, OFlags};
 
 use super::aligned::{ALIGN_BYTES, BufferPool};
 use super::{Device, short_read};
@@ -184,6 +184,10 @@ impl Device for FileDevice {
 
     fn len(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
+    }
+
+    fn set_aside(&self, offset: u64, len: u64) -> io::Result<()> {
+        Ok(rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, offset, len)?)
     }
 
     fn bypasses_cache(&self) -> bool {

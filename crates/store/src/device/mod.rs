@@ -27,6 +27,11 @@ pub trait Device: Send + Sync {
     fn sync(&self) -> io::Result<()>;
     /// Bytes from the start to the end.
     fn len(&self) -> io::Result<u64>;
+    /// Sets space aside for this range, so that a write there finds it; its bytes stay as they are. Devices that cannot do nothing.
+    fn set_aside(&self, offset: u64, len: u64) -> io::Result<()> {
+        let _ = (offset, len);
+        Ok(())
+    }
     /// Whether what was written is not kept in a cache that a failed sync may drop it from: then a later sync tells the truth.
     fn bypasses_cache(&self) -> bool {
         false

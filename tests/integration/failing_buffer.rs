@@ -4,7 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use forebay_tests::process::{DEADLINE, Ended, Process, eventually, is_root, machine_has, run, unmount};
+use forebay_tests::process::{
+    DEADLINE, Ended, Process, eventually, is_root, kernel_resends, kill_server, machine_has, run, server_of, unmount,
+};
 use forebay_tests::sandbox::{Sandbox, SlowHome, holds};
 use forebay_tests::staged::Staged;
 
@@ -245,26 +247,67 @@ fn a_disk_that_others_fill_and_free() {
         return;
     }
     let sandbox = Sandbox::new();
-    let disk = sandbox.folder().join("disk");
-    fs::create_dir(&disk).expect("a directory for the disk");
-    let target = disk.display().to_string();
-    if !Command::new("mount").args(["-t", "tmpfs", "-o", "size=24m", "none", &target]).status().is_ok_and(|status| status.success()) {
-        eprintln!("this machine mounts no tmpfs: not tested");
-        return;
-    }
-    let _mounted = Unmounted(disk.clone());
-    let buffer = disk.join("buffer");
+    let Some((_mounted, buffer)) = small_disk(&sandbox) else { return };
     let mut staged = start(&sandbox, &buffer, &[], &format!("echo early >early; reach written; pass full; {WRITER}"));
     staged.reached("written");
-    let filler = disk.join("filler");
-    // It ends with ENOSPC, as it shall.
-    let _ = Command::new("dd").args(["if=/dev/zero", "bs=4096", "status=none"]).arg(format!("of={}", filler.display())).status();
+    let filler = fill(&buffer);
     staged.pass("full");
     assert_waits((&sandbox, &buffer), &mut staged, "No space left");
     fs::remove_file(&filler).expect("the filler");
     staged.end(0);
     holds_all(&sandbox.home());
     assert!(!buffer.join("superblock").exists(), "the buffer is gone");
+}
+
+/// The process that serves is killed while its disk is full and a program waits for it: another takes over all the same, the program waits
+/// on, and goes on when there is space again.
+#[test]
+fn a_takeover_on_a_full_disk() {
+    if !machine_has(&["mount", "umount"]) || !is_root() || !kernel_resends() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let Some((_mounted, buffer)) = small_disk(&sandbox) else { return };
+    let mut staged = start(&sandbox, &buffer, &[], &format!("echo early >early; reach written; pass full; {WRITER}"));
+    staged.reached("written");
+    let filler = fill(&buffer);
+    staged.pass("full");
+    assert_waits((&sandbox, &buffer), &mut staged, "No space left");
+    for _ in 0..2 {
+        let killed = kill_server(&mut staged.run).expect("the run has not ended");
+        let taken_over = eventually(DEADLINE, || {
+            let serves = server_of(staged.run.id()).is_some_and(|server| server != killed);
+            serves && sandbox.status_at(&buffer).is_object() || !staged.run.runs()
+        });
+        assert!(taken_over && staged.run.runs(), "nobody took over: {}", staged.run.stderr());
+        assert_waits((&sandbox, &buffer), &mut staged, "No space left");
+    }
+    fs::remove_file(&filler).expect("the filler");
+    staged.end(0);
+    holds_all(&sandbox.home());
+    assert_eq!(fs::read(sandbox.home().join("early")).expect("it is home"), b"early\n");
+    assert!(!buffer.join("superblock").exists(), "the buffer is gone");
+}
+
+/// A small file system of its own for a buffer; none where this machine mounts none.
+fn small_disk(sandbox: &Sandbox) -> Option<(Unmounted, PathBuf)> {
+    let disk = sandbox.folder().join("disk");
+    fs::create_dir(&disk).expect("a directory for the disk");
+    let target = disk.display().to_string();
+    if !Command::new("mount").args(["-t", "tmpfs", "-o", "size=24m", "none", &target]).status().is_ok_and(|status| status.success()) {
+        eprintln!("SKIPPED: this machine mounts no tmpfs");
+        return None;
+    }
+    let buffer = disk.join("buffer");
+    Some((Unmounted(disk), buffer))
+}
+
+/// Takes all the space beside a buffer; gives the file that has it.
+fn fill(buffer: &Path) -> PathBuf {
+    let filler = buffer.with_file_name("filler");
+    // It ends with ENOSPC, as it shall.
+    let _ = Command::new("dd").args(["if=/dev/zero", "bs=4096", "status=none"]).arg(format!("of={}", filler.display())).status();
+    filler
 }
 
 /// A real file system that finds itself damaged and turns read-only under the buffer, as ext4 does by default on most systems.

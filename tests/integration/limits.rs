@@ -214,7 +214,13 @@ fn watch(run: &Process, memory_dir: &Path, time: Duration) -> u64 {
         let memory_file = files.map(|file| 512 * file.blocks()).sum::<u64>();
         let resident = status_bytes(run.id(), "VmRSS:");
         let limit = MEMORY_BYTES + BESIDE_BYTES;
-        assert!(resident + memory_file <= limit, "{} KiB were resident beside a memory file of {} KiB", resident >> 10, memory_file >> 10);
+        assert!(
+            resident + memory_file <= limit,
+            "{} KiB were resident, {} KiB of them of files, beside a memory file of {} KiB",
+            resident >> 10,
+            status_bytes(run.id(), "RssFile:") >> 10,
+            memory_file >> 10
+        );
         most = most.max(resident + memory_file);
         false
     });

@@ -5,39 +5,13 @@ use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use forebay_tests::process::{self, DEADLINE, Process, eventually, is_mounted, machine_has, program, server_of};
+use forebay_tests::process::{self, DEADLINE, Process, eventually, is_mounted, kernel_resends, kill_server, machine_has, program};
 use forebay_tests::random::{Random, seeds};
 use forebay_tests::repository;
 use forebay_tests::sandbox::{AMPLE, Sandbox, Size, TIGHT};
-use rustix::process::{Pid, Signal};
 
 /// Kills in one test, at most; the keeper gives up on a process that is killed more often in a minute.
 const KILLS_MAX: usize = 25;
-
-fn kernel_resends() -> bool {
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let mut parts = release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().unwrap_or(0));
-    let resends = (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= (6, 9);
-    if !resends {
-        eprintln!("SKIPPED: this kernel does not send requests again (Linux 6.9 does)");
-    }
-    resends
-}
-
-/// Kills the process that serves for `keeper` as soon as there is one. None if the keeper has ended.
-fn kill_server(keeper: &mut Process) -> Option<u32> {
-    let mut server = None;
-    assert!(
-        eventually(DEADLINE, || {
-            server = server_of(keeper.id());
-            server.is_some() || !keeper.runs()
-        }),
-        "nobody serves"
-    );
-    let server = server?;
-    let pid = Pid::from_raw(server as i32)?;
-    rustix::process::kill_process(pid, Signal::KILL).ok().map(|()| server)
-}
 
 /// Whether another process than `killed` serves and answers.
 fn is_taken_over(sandbox: &Sandbox, killed: u32) -> bool {

@@ -234,6 +234,37 @@ pub fn server_of(keeper: u32) -> Option<u32> {
     children.split_whitespace().filter_map(|pid| pid.parse().ok()).find(serves)
 }
 
+/// Whether the kernel sends open requests again to who takes over a mount; says `SKIPPED` if it does not.
+#[must_use]
+pub fn kernel_resends() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut parts = release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().unwrap_or(0));
+    let resends = (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= (6, 9);
+    if !resends {
+        eprintln!("SKIPPED: this kernel does not send requests again (Linux 6.9 does)");
+    }
+    resends
+}
+
+/// Kills the process that serves for `keeper` as soon as there is one. None if the keeper has ended.
+///
+/// # Panics
+/// When nobody serves before a deadline.
+#[track_caller]
+pub fn kill_server(keeper: &mut Process) -> Option<u32> {
+    let mut server = None;
+    assert!(
+        eventually(DEADLINE, || {
+            server = server_of(keeper.id());
+            server.is_some() || !keeper.runs()
+        }),
+        "nobody serves"
+    );
+    let server = server?;
+    let pid = Pid::from_raw(server as i32)?;
+    rustix::process::kill_process(pid, Signal::KILL).ok().map(|()| server)
+}
+
 fn read_lossy(path: &Path) -> String {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|mut file| file.read_to_end(&mut bytes));

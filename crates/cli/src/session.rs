@@ -207,7 +207,7 @@ impl Session {
         // Clients wait: the rest comes after.
         opening.link.serves(Some(&legacy), session.tag.buffer.clone(), opening.in_background);
         console.detail(&format!("process {} has taken over", std::process::id()));
-        session.enter()?;
+        session.enter_again()?;
         let metrics = settings.metrics.map(metrics::listen).transpose().unwrap_or_else(|error| {
             console.warn(&error.to_string());
             None
@@ -224,6 +224,19 @@ impl Session {
     /// Writes down where it is.
     fn enter(&mut self) -> Result<(), Error> {
         self.tag.write().map_err(Error::io(format!("write to {}", self.buffer.path.display())))?;
+        self.register()
+    }
+
+    /// Writes down where it is now. What the process before has written still leads here; a disk that takes no more must not end the mount.
+    fn enter_again(&mut self) -> Result<(), Error> {
+        if let Err(error) = self.tag.write() {
+            let buffer = self.buffer.path.display();
+            self.console.warn(&format!("cannot write to {buffer}: {error}; `forebay status` names the process of before"));
+        }
+        self.register()
+    }
+
+    fn register(&mut self) -> Result<(), Error> {
         self.entry = Some(self.tag.register().map_err(Error::io("enter the instance into the list of this user's instances"))?);
         Ok(())
     }

@@ -67,7 +67,7 @@ impl Host {
                 self.disk.push_back((self.disk_free, token));
             }
             Effect::SyncDisk { token } | Effect::SyncSsd { token } | Effect::Note { token, .. } => self.disk.push_back((self.now, token)),
-            Effect::ReadSsd { .. } | Effect::ReadDisk { .. } => panic!("nobody reads"),
+            Effect::ReadSsd { .. } | Effect::ReadDisk { .. } | Effect::ChangeDisk { .. } => panic!("nobody reads or changes anything"),
         }
     }
 

@@ -56,6 +56,8 @@ pub struct Counters {
     pub waits_for_range: u64,
     /// Writes to the disk that took older bytes on the SSD out of the index.
     pub superseding: u64,
+    /// Changes of the disk.
+    pub changes: u64,
     /// Regions that were flushed.
     pub flushes: u64,
     /// Ranges that flushes wrote, and their bytes.

@@ -34,6 +34,39 @@ pub(super) struct State {
     pub(super) wake: Option<Time>,
     /// After an error, nothing is tried before.
     retry_at: Option<Time>,
+    pace: Pace,
+}
+
+/// What flushes keep to beside their policy.
+#[derive(Default, Debug)]
+struct Pace {
+    /// By the cap on their rate, the next range may go then.
+    rate_from: Time,
+    /// Ranges are on their way since then.
+    busy_from: Time,
+    /// Until then the disk is the clients', if they use it.
+    yield_until: Time,
+}
+
+impl Pace {
+    /// A range is sent home.
+    fn on_begin(&mut self, now: Time, is_first: bool, bytes: u64, bytes_per_s_max: Option<u64>) {
+        if let Some(rate) = bytes_per_s_max {
+            let ns = u128::from(bytes) * 1_000_000_000 / u128::from(rate.max(1));
+            self.rate_from = self.rate_from.max(now) + u64::try_from(ns).unwrap_or(u64::MAX);
+        }
+        if is_first {
+            self.busy_from = now;
+        }
+    }
+
+    /// No range is on its way any more: what flushes had of the disk's time, clients have in proportion.
+    fn on_end(&mut self, now: Time, foreground: Option<Share>) {
+        let Some(share) = foreground.filter(|share| share.part() < share.whole()) else { return };
+        let had_ns = u128::from(now.since_ns(self.busy_from));
+        let owed_ns = had_ns * u128::from(share.part()) / u128::from(share.whole() - share.part());
+        self.yield_until = now + u64::try_from(owed_ns).unwrap_or(u64::MAX);
+    }
 }
 
 impl HybridNode {
@@ -80,12 +113,31 @@ impl HybridNode {
             }
         }
         match plan {
-            FlushPlan::Flush => true,
+            FlushPlan::Flush => view.is_draining || self.keeps_pace(&view),
             FlushPlan::Rest(until) => {
                 self.flush.wake = until;
                 false
             }
         }
+    }
+
+    /// Whether the next range is neither too soon for the cap on the rate nor in the way of clients.
+    fn keeps_pace(&mut self, view: &FlushView) -> bool {
+        let pace = &self.flush.pace;
+        let mut from = self.config.flush_bytes_per_s_max.map_or(Time(0), |_| pace.rate_from);
+        let clients_use_the_disk = view.disk_requests > 0 || view.disk_used.is_some_and(|used| used >= pace.busy_from);
+        if self.config.foreground_share.is_some() && clients_use_the_disk && !view.writer_waits {
+            if !self.flushes.is_empty() {
+                // One at a time, so that what comes meanwhile has not many before it.
+                return false;
+            }
+            from = from.max(pace.yield_until);
+        }
+        if from <= self.now {
+            return true;
+        }
+        self.flush.wake = Some(from);
+        false
     }
 
     /// Does what there is to do for the flush: after everything that happens.
@@ -151,12 +203,14 @@ impl HybridNode {
         let Some(current) = &mut self.flush.current else { return false };
         let Some(region) = self.regions.get(current.generation) else { return false };
         let Some((range, parts)) = next_range(region, current.cursor, self.config.flush_bytes_max) else { return false };
-        if self.disk_writes.overlaps(range) || self.blocked.iter().any(|waiting| waiting.access.range.overlaps(&range)) {
+        let is_busy = self.disk_writes.overlaps(range) || self.changes.overlaps(range);
+        if is_busy || self.blocked.iter().any(|waiting| waiting.access.range.overlaps(&range)) {
             return false;
         }
         current.cursor = (range.file, range.end());
         current.bytes += range.len;
         self.counters.flushed.add(range.len);
+        self.flush.pace.on_begin(self.now, self.flushes.is_empty(), range.len, self.config.flush_bytes_per_s_max);
         let token = self.emit(Purpose::Flush { range }, |token| Effect::Flush { token, range, parts });
         self.flushes.insert(token, range);
         true
@@ -164,6 +218,9 @@ impl HybridNode {
 
     pub(super) fn on_flushed(&mut self, token: Token, range: FileRange, result: Result<(), Errno>) {
         self.flushes.remove(token, range);
+        if self.flushes.is_empty() {
+            self.flush.pace.on_end(self.now, self.config.foreground_share);
+        }
         let Some(current) = &mut self.flush.current else { return };
         match result {
             Ok(()) => {
@@ -230,6 +287,7 @@ impl HybridNode {
         self.counters.flush(report);
         self.flush.current = None;
         self.regions.empty(generation);
+        self.divide_anew();
         self.retry_roomless();
     }
 

@@ -1,7 +1,9 @@
 //! What a hybrid I/O node is asked, told, and asks for.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use super::HybridConfig;
 use crate::errno::Errno;
 use crate::id::{CallId, Ino, Lsn, ServerId, Token};
 use crate::policy::RequestClass;
@@ -49,6 +51,8 @@ pub enum Request {
     Sync,
     /// Everything that was answered before is to be home, durably.
     Drain,
+    /// The host changes these bytes at the disk: a file is cut off, gets a hole, or goes. What the SSD has of them counts no more.
+    Change(FileRange),
 }
 
 /// A read or a write.
@@ -83,6 +87,8 @@ pub enum Input {
     },
     /// Service times of the servers' disks, from the board (I-06).
     ServiceTimes(Vec<(ServerId, u64)>),
+    /// From now on everything goes by this. The SSD is divided anew when it is empty the next time.
+    Configure(Box<HybridConfig>),
 }
 
 /// A part of what a call is about, in one place of the SSD.
@@ -163,6 +169,15 @@ pub enum Effect {
         range: FileRange,
         /// The place in history of the write.
         lsn: Lsn,
+    },
+    /// Carry out a call's change of the disk.
+    ChangeDisk {
+        /// Comes back.
+        token: Token,
+        /// Whose change.
+        call: CallId,
+        /// The bytes that it concerns.
+        range: FileRange,
     },
     /// Bring a range of the disk into a call's answer.
     ReadDisk {

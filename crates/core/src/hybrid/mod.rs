@@ -12,6 +12,8 @@
 //! - A flush waits for writes to the disk in its range, and for who waits there already.
 //! - A region is emptied when all of it is home, the disk is synced, the note of it is durable, and no read is under way in it. Only then
 //!   are its bytes overwritten.
+//! - A change of the disk (a file is cut off, or goes) is as a write to it, and writes to the SSD in its range wait for it, too: they come
+//!   after it.
 //! - What waits, waits in the order of arrival: writes for their range, writes for room.
 
 mod counters;
@@ -32,16 +34,16 @@ use alloc::vec::Vec;
 pub use counters::{Count, Counters, FlushReport};
 pub use message::{Access, Effect, Entry, FileRange, Generation, Input, Note, Request, SsdPart};
 pub use recover::Recovered;
-pub use regions::{NoSlot, Region, RegionState, Regions, Slot};
+pub use regions::{Layout, NoSlot, Region, RegionState, Regions, Slot};
 pub use runs::Runs;
 pub use server_policy::ServerPolicy;
 
 use crate::errno::Errno;
 use crate::id::{CallId, Lsn, Token};
 use crate::machine::Machine;
-use crate::policy::Target;
 use crate::policy::admission::{Admission, AdmissionConfig};
 use crate::policy::flush::{FlushConfig, FlushPlan, FlushPolicy, FlushView};
+use crate::policy::{RequestClass, Share, Target};
 use crate::time::Time;
 use in_flight::InFlight;
 
@@ -55,8 +57,8 @@ pub enum WhenFull {
     Disk,
 }
 
-/// What a node is told at its start.
-#[derive(Clone, PartialEq, Debug)]
+/// What a node is told at its start, and later by [`Input::Configure`].
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HybridConfig {
     /// Who goes to the SSD.
     pub admission: AdmissionConfig,
@@ -74,6 +76,11 @@ pub struct HybridConfig {
     pub flush_depth: u32,
     /// How long after an error of a device a flush is tried again, ns.
     pub retry_ns: u64,
+    /// The most that flushes bring home in a second, bytes; `None`: as much as the disk takes. A drain does not keep to it.
+    pub flush_bytes_per_s_max: Option<u64>,
+    /// The part of the disk's time that clients keep while they use it and a flush is under way; `None`: what is left. Neither a drain
+    /// nor a flush that writers wait for keeps to it.
+    pub foreground_share: Option<Share>,
 }
 
 impl HybridConfig {
@@ -106,16 +113,26 @@ impl HybridConfig {
             flush_bytes_max: 4 << 20,
             flush_depth: 8,
             retry_ns: 100_000_000,
+            flush_bytes_per_s_max: None,
+            foreground_share: None,
         }
     }
 }
 
-/// A write that waits for something.
+/// What becomes of a write or change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Goal {
+    Ssd,
+    Disk,
+    Change,
+}
+
+/// A write or change that waits for something.
 #[derive(Clone, Debug)]
 struct Pending {
     call: CallId,
     access: Access,
-    to: Target,
+    goal: Goal,
 }
 
 /// A write on its way to the SSD.
@@ -127,12 +144,13 @@ struct Append {
     slot: Slot,
 }
 
-/// A write on its way to the disk.
+/// A write on its way to the disk, or a change of it.
 #[derive(Clone, Copy, Debug)]
 struct DiskWrite {
     call: CallId,
     range: FileRange,
     lsn: Lsn,
+    is_change: bool,
 }
 
 /// What an effect is for.
@@ -179,6 +197,8 @@ pub struct HybridNode {
     open: BTreeMap<CallId, Open>,
     ssd_writes: InFlight,
     disk_writes: InFlight,
+    /// Changes of the disk. They are apart since their ranges may be whole files.
+    changes: InFlight,
     flushes: InFlight,
     /// Writes whose range is busy, in the order of arrival.
     blocked: VecDeque<Pending>,
@@ -196,14 +216,18 @@ pub struct HybridNode {
     counters: Counters,
 }
 
+fn assert_can_flush(config: &HybridConfig) {
+    assert!(config.flush_depth > 0 && config.flush_bytes_max > 0, "a flush that may not write");
+}
+
 impl HybridNode {
     /// A node with an empty SSD.
     pub fn new(config: HybridConfig) -> HybridNode {
-        assert!(config.flush_depth > 0 && config.flush_bytes_max > 0, "a flush that may not write");
+        assert_can_flush(&config);
         HybridNode {
             admission: config.admission.build(),
             flush_policy: config.flush.build(),
-            regions: Regions::new(config.ssd_bytes, config.regions),
+            regions: Regions::new(Layout { ssd_bytes: config.ssd_bytes, regions: config.regions }),
             config,
             now: Time::default(),
             lsn: Lsn(0),
@@ -213,6 +237,7 @@ impl HybridNode {
             open: BTreeMap::new(),
             ssd_writes: InFlight::default(),
             disk_writes: InFlight::default(),
+            changes: InFlight::default(),
             flushes: InFlight::default(),
             blocked: VecDeque::new(),
             roomless: VecDeque::new(),
@@ -269,7 +294,24 @@ impl HybridNode {
             Request::Read(access) => self.read(call, access),
             Request::Sync => self.sync(call),
             Request::Drain => self.drain(call),
+            Request::Change(range) => self.change(call, range),
         }
+    }
+
+    /// Everything goes by other policies from now on. What is on the SSD is flushed as the new one sees fit.
+    fn configure(&mut self, config: HybridConfig) {
+        assert_can_flush(&config);
+        self.admission = config.admission.build();
+        self.flush_policy = config.flush.build();
+        self.config = config;
+        // A policy that puts nothing on the SSD would never make a region full.
+        self.regions.seal();
+        self.divide_anew();
+    }
+
+    /// Divides the SSD as the configuration has it, if nothing is on it.
+    fn divide_anew(&mut self) {
+        self.regions.divide(Layout { ssd_bytes: self.config.ssd_bytes, regions: self.config.regions });
     }
 
     /// Both devices are synced; only what was answered before need be covered, so nothing has to be waited for.
@@ -330,6 +372,7 @@ impl Machine for HybridNode {
             Input::Request { call, request } => self.on_request(call, request),
             Input::Done { token, result } => self.on_done(token, result),
             Input::ServiceTimes(times) => self.admission.on_service_times(&times),
+            Input::Configure(config) => self.configure(*config),
         }
         self.pump_flush();
     }

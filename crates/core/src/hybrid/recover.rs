@@ -9,12 +9,18 @@ pub struct Recovered {
     pub entries: Vec<Entry>,
     /// Every note, in any order.
     pub notes: Vec<Note>,
+    /// How the SSD was divided when the entries were made; all of those that count were made under the same layout. `None`: as the
+    /// configuration says.
+    pub layout: Option<Layout>,
 }
 
 impl HybridNode {
     /// A node that goes on where one has died. What was not home is in full regions and goes home as the flush policy sees fit.
     pub fn recover(config: HybridConfig, mut found: Recovered) -> HybridNode {
         let mut node = HybridNode::new(config);
+        if let Some(layout) = found.layout {
+            node.regions.divide(layout);
+        }
         let emptied: alloc::collections::BTreeSet<Generation> = found
             .notes
             .iter()
@@ -35,6 +41,7 @@ impl HybridNode {
         }
         node.lsn = node.lsn.max(found.entries.last().map_or(Lsn(0), |entry| entry.lsn));
         node.regions.skip_generations(emptied.last().copied().unwrap_or_default());
+        node.divide_anew();
         node
     }
 }

@@ -131,7 +131,12 @@ impl Region {
             return;
         }
         if let Some(runs) = self.arriving.get_mut(&range.file) {
-            return runs.supersede(range.offsets(), lsn);
+            // A change may concern all of a file, whose offsets are too many to be covered.
+            let (from, to) = (older[0].offset, older.last().map_or(0, Piece::end));
+            if to - from <= WRITE_BYTES_MAX {
+                return runs.supersede(from..to, lsn);
+            }
+            return older.iter().for_each(|piece| runs.supersede(piece.offset..piece.end(), lsn));
         }
         let Some(map) = self.files.get_mut(&range.file) else { return };
         self.dirty_bytes -= map.dirty_bytes();
@@ -167,16 +172,27 @@ pub enum NoSlot {
     TooLarge,
 }
 
+/// How the SSD is divided.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Layout {
+    /// Bytes of the SSD's log.
+    pub ssd_bytes: u64,
+    /// Parts of the same size.
+    pub regions: u32,
+}
+
 /// All regions.
 #[derive(Debug)]
 pub struct Regions {
+    layout: Layout,
     regions: Vec<Region>,
     filled: Generation,
 }
 
 impl Regions {
-    /// `count` regions of the same size.
-    pub fn new(ssd_bytes: u64, count: u32) -> Regions {
+    /// Empty regions.
+    pub fn new(layout: Layout) -> Regions {
+        let Layout { ssd_bytes, regions: count } = layout;
         let capacity_bytes = (ssd_bytes / u64::from(count.max(1))).min(REGION_BYTES_MAX);
         let region = |number: u32| Region {
             base: u64::from(number) * capacity_bytes,
@@ -190,7 +206,19 @@ impl Regions {
             files: BTreeMap::new(),
             dirty_bytes: 0,
         };
-        Regions { regions: (0..count.max(1)).map(region).collect(), filled: Generation(0) }
+        Regions { layout, regions: (0..count.max(1)).map(region).collect(), filled: Generation(0) }
+    }
+
+    /// How the SSD is divided now.
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// Divides the SSD anew, if every region is empty.
+    pub(super) fn divide(&mut self, layout: Layout) {
+        if self.layout != layout && self.regions.iter().all(|region| region.state == RegionState::Empty) {
+            *self = Regions { filled: self.filled, ..Regions::new(layout) };
+        }
     }
 
     /// The regions, in the order of the SSD.

@@ -21,7 +21,17 @@ impl HybridNode {
             self.admission.on_disk(&arrival(&access, Operation::Write));
         }
         self.counters.write(access.class, verdict, access.range.len);
-        let pending = Pending { call, access, to: verdict.target };
+        let goal = if verdict.target == Target::Ssd { Goal::Ssd } else { Goal::Disk };
+        self.begin_in_turn(Pending { call, access, goal });
+    }
+
+    pub(super) fn change(&mut self, call: CallId, range: FileRange) {
+        self.counters.changes += 1;
+        let access = Access { range, class: RequestClass::Ordinary, siblings: Vec::new(), place: 0 };
+        self.begin_in_turn(Pending { call, access, goal: Goal::Change });
+    }
+
+    fn begin_in_turn(&mut self, pending: Pending) {
         if self.must_wait_for_range(&pending, self.blocked.len()) {
             self.counters.waits_for_range += 1;
             self.blocked.push_back(pending);
@@ -51,20 +61,30 @@ impl HybridNode {
         if self.blocked.iter().take(before).any(|other| other.access.range.overlaps(&range)) {
             return true;
         }
+        // What a change leaves of a file is not told by places in history: its size, say.
+        if self.changes.overlaps(range) {
+            return true;
+        }
         // Two writes on the SSD are told apart by their places in history. So is one from a flush of older bytes, and from a write to
         // the disk that has its place already: that one takes out only what is older.
-        pending.to == Target::Disk && (self.ssd_writes.overlaps(range) || self.disk_writes.overlaps(range) || self.flushes.overlaps(range))
+        pending.goal != Goal::Ssd && (self.ssd_writes.overlaps(range) || self.disk_writes.overlaps(range) || self.flushes.overlaps(range))
     }
 
     fn begin(&mut self, pending: Pending) {
-        match pending.to {
-            Target::Disk => self.begin_on_disk(pending.call, pending.access.range),
-            Target::Ssd if self.roomless.is_empty() => {
+        match pending.goal {
+            Goal::Disk => self.begin_on_disk(pending.call, pending.access.range, false),
+            Goal::Change => self.begin_on_disk(pending.call, pending.access.range, true),
+            // The SSD has been divided into smaller parts meanwhile.
+            Goal::Ssd if self.regions.can_take(pending.access.range.len) == Err(NoSlot::TooLarge) => {
+                self.blocked.push_back(Pending { goal: Goal::Disk, ..pending });
+                self.retry_blocked();
+            }
+            Goal::Ssd if self.roomless.is_empty() => {
                 if let Err(pending) = self.begin_on_ssd(pending) {
                     self.wait_for_room(pending);
                 }
             }
-            Target::Ssd => self.wait_for_room(pending),
+            Goal::Ssd => self.wait_for_room(pending),
         }
     }
 
@@ -85,13 +105,22 @@ impl HybridNode {
         Ok(())
     }
 
-    pub(super) fn begin_on_disk(&mut self, call: CallId, range: FileRange) {
+    fn begin_on_disk(&mut self, call: CallId, range: FileRange, is_change: bool) {
         self.lsn.0 += 1;
         let lsn = self.lsn;
-        let purpose = Purpose::WriteDisk(DiskWrite { call, range, lsn });
-        let token = self.emit(purpose, |token| Effect::WriteDisk { token, call, range, lsn });
-        self.disk_writes.insert(token, range);
+        let purpose = Purpose::WriteDisk(DiskWrite { call, range, lsn, is_change });
+        let effect = |token| match is_change {
+            true => Effect::ChangeDisk { token, call, range },
+            false => Effect::WriteDisk { token, call, range, lsn },
+        };
+        let token = self.emit(purpose, effect);
+        self.under_way(is_change).insert(token, range);
         self.disk_begins();
+    }
+
+    /// What is under way at the disk: writes, or changes.
+    fn under_way(&mut self, is_change: bool) -> &mut InFlight {
+        if is_change { &mut self.changes } else { &mut self.disk_writes }
     }
 
     pub(super) fn on_appended(&mut self, token: Token, append: Append, result: Result<(), Errno>) {
@@ -101,7 +130,7 @@ impl HybridNode {
         match result {
             Ok(()) => self.reply(call, Ok(())),
             // The SSD is an extra: what it refuses goes to the disk, in its turn.
-            Err(_) => self.blocked.push_back(Pending { call, access, to: Target::Disk }),
+            Err(_) => self.blocked.push_back(Pending { call, access, goal: Goal::Disk }),
         }
         self.retry_blocked();
     }
@@ -112,7 +141,7 @@ impl HybridNode {
             return self.disk_write_ends(token, write, result);
         }
         self.counters.superseding += 1;
-        self.pass_on(token, write.range, Purpose::SyncSuperseded(write), |token| Effect::SyncDisk { token });
+        self.pass_on(token, write, Purpose::SyncSuperseded(write), |token| Effect::SyncDisk { token });
     }
 
     pub(super) fn on_superseded_synced(&mut self, token: Token, write: DiskWrite, result: Result<(), Errno>) {
@@ -120,7 +149,7 @@ impl HybridNode {
             return self.disk_write_ends(token, write, result);
         }
         let note = Note::Superseded { range: write.range, lsn: write.lsn };
-        self.pass_on(token, write.range, Purpose::NoteSuperseded(write), |token| Effect::Note { token, note });
+        self.pass_on(token, write, Purpose::NoteSuperseded(write), |token| Effect::Note { token, note });
     }
 
     pub(super) fn on_superseded_noted(&mut self, token: Token, write: DiskWrite, result: Result<(), Errno>) {
@@ -139,21 +168,24 @@ impl HybridNode {
         while let Some((_, token, write)) = self.renotes.front().copied().filter(|(at, ..)| *at <= self.now) {
             self.renotes.pop_front();
             let note = Note::Superseded { range: write.range, lsn: write.lsn };
-            self.pass_on(token, write.range, Purpose::NoteSuperseded(write), |token| Effect::Note { token, note });
+            self.pass_on(token, write, Purpose::NoteSuperseded(write), |token| Effect::Note { token, note });
         }
     }
 
     /// A write to the disk goes on to its next effect and keeps its range.
-    fn pass_on(&mut self, token: Token, range: FileRange, purpose: Purpose, effect: impl FnOnce(Token) -> Effect) {
-        self.disk_writes.remove(token, range);
+    fn pass_on(&mut self, token: Token, write: DiskWrite, purpose: Purpose, effect: impl FnOnce(Token) -> Effect) {
+        self.under_way(write.is_change).remove(token, write.range);
         let token = self.emit(purpose, effect);
-        self.disk_writes.insert(token, range);
+        self.under_way(write.is_change).insert(token, write.range);
     }
 
     fn disk_write_ends(&mut self, token: Token, write: DiskWrite, result: Result<(), Errno>) {
-        self.disk_writes.remove(token, write.range);
+        self.under_way(write.is_change).remove(token, write.range);
         self.reply(write.call, result);
         self.retry_blocked();
+        if write.is_change {
+            self.retry_roomless();
+        }
     }
 
     /// Begins the blocked writes that need wait no longer.
@@ -171,7 +203,13 @@ impl HybridNode {
     /// Begins the writes that there is room for now.
     pub(super) fn retry_roomless(&mut self) {
         while let Some(pending) = self.roomless.pop_front() {
-            if let Err(pending) = self.begin_on_ssd(pending) {
+            if self.changes.overlaps(pending.access.range) {
+                self.roomless.push_front(pending);
+                return;
+            }
+            if self.regions.can_take(pending.access.range.len) == Err(NoSlot::TooLarge) {
+                self.begin(pending);
+            } else if let Err(pending) = self.begin_on_ssd(pending) {
                 self.roomless.push_front(pending);
                 return;
             }

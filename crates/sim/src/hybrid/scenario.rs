@@ -50,11 +50,17 @@ pub enum Canary {
     FlushIsLeftOut,
     /// An effect ends, and the machine is not told.
     CompletionIsLost,
+    /// A change of the disk does nothing.
+    ChangeIsLeftOut,
+    /// The machine is not told that it is to go by another policy.
+    PolicyIsKept,
+    /// After a crash the SSD is divided as the policy of now has it, not as it was.
+    LayoutIsForgotten,
 }
 
 impl Canary {
     /// Every bug, and the mode in which it must be found.
-    pub const ALL: [(Canary, Mode); 8] = [
+    pub const ALL: [(Canary, Mode); 11] = [
         (Canary::SupersededIsForgotten, Mode::Kill),
         (Canary::EmptiedIsForgotten, Mode::Kill),
         (Canary::SyncDiskDoesNothing, Mode::Power),
@@ -63,6 +69,9 @@ impl Canary {
         (Canary::ReadIsOfWhatCameLater, Mode::Mixed),
         (Canary::FlushIsLeftOut, Mode::Mixed),
         (Canary::CompletionIsLost, Mode::Mixed),
+        (Canary::ChangeIsLeftOut, Mode::Mixed),
+        (Canary::PolicyIsKept, Mode::Mixed),
+        (Canary::LayoutIsForgotten, Mode::Kill),
     ];
 }
 
@@ -89,6 +98,8 @@ pub struct Scenario {
     pub kills: u64,
     /// Losses of power.
     pub power_losses: u64,
+    /// Requests among a thousand before which the node is told to go by another policy.
+    pub policy_changes_per_mille: u64,
     /// The longest pause between two requests of a client, ns.
     pub pause_ns_max: u64,
     /// A bug.
@@ -114,6 +125,7 @@ impl Scenario {
             errors_per_mille: if matches!(mode, Mode::Errors | Mode::Storm) { rng.range(5, 60) } else { 0 },
             kills: crashes(&mut rng, matches!(mode, Mode::Kill | Mode::Storm)),
             power_losses: crashes(&mut rng, matches!(mode, Mode::Power | Mode::Storm)),
+            policy_changes_per_mille: *rng.pick(&[0, 0, 10, 50]),
             pause_ns_max: *rng.pick(&[1_000, 50_000, 1_000_000]),
             canary: None,
             is_verbose: false,
@@ -121,7 +133,8 @@ impl Scenario {
     }
 }
 
-fn config(rng: &mut Rng, request_bytes_max: u64) -> HybridConfig {
+/// Any node, for requests of this size.
+pub(super) fn config(rng: &mut Rng, request_bytes_max: u64) -> HybridConfig {
     let stream = StreamConfig { requests: rng.range(2, 8) as u32, gap_requests: rng.below(2) as u32 };
     let ibridge = IBridgeConfig {
         server: ServerId(0),
@@ -156,5 +169,7 @@ fn config(rng: &mut Rng, request_bytes_max: u64) -> HybridConfig {
         flush_bytes_max: rng.range(1, 64),
         flush_depth: rng.range(1, 5) as u32,
         retry_ns: 200_000,
+        flush_bytes_per_s_max: rng.chance(250).then(|| rng.range(100_000, 10_000_000)),
+        foreground_share: rng.chance(250).then(|| Share::new(rng.range(1, 9) as u32, 10)),
     }
 }

@@ -5,15 +5,16 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use forebay_core::errno::Errno;
 use forebay_core::hybrid::{
-    Access, Effect, Entry, FileRange, Generation, HybridNode, Input, Note, Recovered, RegionState, Request, SsdPart,
+    Access, Effect, Entry, FileRange, Generation, HybridConfig, HybridNode, Input, Layout, Note, Recovered, RegionState, Request, SsdPart,
 };
 use forebay_core::id::{CallId, Ino, Token};
 use forebay_core::machine::Machine;
 use forebay_core::policy::RequestClass;
+use forebay_core::policy::admission::AdmissionConfig;
 use forebay_core::time::Time;
 
 use super::oracle::{Oracle, Stamp};
-use super::scenario::{Canary, Scenario};
+use super::scenario::{Canary, Scenario, config};
 use crate::rng::Rng;
 
 mod clients;
@@ -71,6 +72,10 @@ pub struct World {
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     sequence: u64,
     node: HybridNode,
+    /// What the node was told last.
+    config: HybridConfig,
+    /// By the cap on the rate of flushes, the next range may go then.
+    flush_from: u64,
     disk: Disk,
     ssd: Ssd,
     works: BTreeMap<Token, Work>,
@@ -96,6 +101,8 @@ impl World {
             events: BinaryHeap::new(),
             sequence: 0,
             node: HybridNode::new(scenario.config.clone()),
+            config: scenario.config.clone(),
+            flush_from: 0,
             disk: Disk::default(),
             ssd: Ssd::new(scenario.config.ssd_bytes),
             works: BTreeMap::new(),
@@ -216,9 +223,7 @@ impl World {
                 Effect::SyncSsd { .. } => self.ssd.writes(),
                 _ => self.disk.writes(),
             };
-            if let Effect::AppendSsd { entry, .. } = &effect {
-                self.ssd.check_append(entry)?;
-            }
+            self.check_effect(&effect)?;
             self.works.insert(token, Work { effect, steps_done: 0, stamps: Vec::new(), issued, fails });
             self.after(20_000, Event::Step(token));
         }
@@ -228,6 +233,44 @@ impl World {
             self.wake = Some(wake);
             self.at(wake.max(self.now), Event::Timeout);
         }
+        Ok(())
+    }
+
+    fn check_effect(&mut self, effect: &Effect) -> Result<(), String> {
+        match effect {
+            Effect::AppendSsd { entry, call, .. } => {
+                self.ssd.check_append(entry)?;
+                self.ssd.layout = Some(self.node.regions().layout());
+                if self.calls.get(call).is_some_and(|call| call.is_for_disk) {
+                    return Err(format!("{call:?} goes to the SSD, though the policy of its time puts nothing there"));
+                }
+                self.check_apart(entry.range, |other| matches!(other, Effect::ChangeDisk { range, .. } if range.overlaps(&entry.range)))
+            }
+            Effect::ChangeDisk { range, .. } => self.check_apart(*range, |other| match other {
+                Effect::AppendSsd { entry, .. } => entry.range.overlaps(range),
+                Effect::WriteDisk { range: other, .. } | Effect::Flush { range: other, .. } => other.overlaps(range),
+                _ => false,
+            }),
+            Effect::Flush { range, .. } => self.check_pace(range.len),
+            _ => Ok(()),
+        }
+    }
+
+    /// A change of the disk and what it must not meet are never under way at the same time.
+    fn check_apart(&self, range: FileRange, meets: impl Fn(&Effect) -> bool) -> Result<(), String> {
+        match self.works.values().find(|work| meets(&work.effect)) {
+            Some(work) => Err(format!("{:?} is under way, and something is asked for in {range:?}", work.effect)),
+            None => Ok(()),
+        }
+    }
+
+    /// Flushes keep to the cap on their rate, unless everything is to go home.
+    fn check_pace(&mut self, bytes: u64) -> Result<(), String> {
+        let Some(rate) = self.config.flush_bytes_per_s_max else { return Ok(()) };
+        if self.now < self.flush_from && !self.calls.values().any(Call::is_drain) {
+            return Err(format!("{bytes} bytes go home, though by the cap of {rate} bytes/s nothing may before {}", self.flush_from));
+        }
+        self.flush_from = self.flush_from.max(self.now) + bytes * 1_000_000_000 / rate;
         Ok(())
     }
 
@@ -269,6 +312,15 @@ impl World {
                 let half = range.len / 2;
                 let (from, to) = if is_second { (half, range.len) } else { (0, half) };
                 self.disk.write(range.file.0, range.offset + from, &vec![stamp; (to - from) as usize]);
+                is_second
+            }
+            Effect::ChangeDisk { call, .. } => {
+                let Some(Call { stamp, range, .. }) = self.calls.get(call) else { return true };
+                if canary != Some(Canary::ChangeIsLeftOut) {
+                    let half = range.len / 2;
+                    let (from, to) = if is_second { (half, range.len) } else { (0, half) };
+                    self.disk.write(range.file.0, range.offset + from, &vec![*stamp; (to - from) as usize]);
+                }
                 is_second
             }
             Effect::ReadSsd { call, part, .. } => {
@@ -367,8 +419,10 @@ impl World {
         self.wake = None;
         let lost = std::mem::take(&mut self.calls).len() as u64;
         self.now += 1;
-        let found = Recovered { entries: self.ssd.entries(), notes: self.ssd.notes.clone() };
-        self.node = HybridNode::recover(self.scenario.config.clone(), found);
+        self.flush_from = 0;
+        let layout = self.ssd.layout.filter(|_| self.scenario.canary != Some(Canary::LayoutIsForgotten));
+        let found = Recovered { entries: self.ssd.entries(), notes: self.ssd.notes.clone(), layout };
+        self.node = HybridNode::recover(self.config.clone(), found);
         self.check_recovered()?;
         // Clients ask for other things from now on.
         for _ in 0..lost {
@@ -393,6 +447,7 @@ fn token_of(effect: &Effect) -> Option<Token> {
         Effect::AppendSsd { token, .. }
         | Effect::ReadSsd { token, .. }
         | Effect::WriteDisk { token, .. }
+        | Effect::ChangeDisk { token, .. }
         | Effect::ReadDisk { token, .. }
         | Effect::Flush { token, .. }
         | Effect::SyncDisk { token }

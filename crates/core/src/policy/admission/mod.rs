@@ -151,7 +151,7 @@ pub trait Admission: Send {
 }
 
 /// An admission policy and its parameters.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AdmissionConfig {
     /// P-08: no buffer.
     None,

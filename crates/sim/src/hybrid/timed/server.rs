@@ -235,7 +235,8 @@ impl Server {
                     self.syncs.push(token);
                     self.let_in();
                 }
-                Effect::SyncSsd { token } => self.done(token),
+                // A change moves no bytes.
+                Effect::ChangeDisk { token, .. } | Effect::SyncSsd { token } => self.done(token),
                 Effect::Note { token, .. } => {
                     let at = self.note_at;
                     self.note_at += NOTE_BYTES;

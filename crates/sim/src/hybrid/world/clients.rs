@@ -10,8 +10,17 @@ pub(super) struct Call {
     kind: Kind,
     pub(super) range: FileRange,
     pub(super) stamp: Stamp,
+    /// It was asked while the policy was to put nothing on the SSD.
+    pub(super) is_for_disk: bool,
     /// What a read was shown of each byte.
     pub(super) shown: Vec<Option<Stamp>>,
+}
+
+impl Call {
+    /// Whether it asks for a drain.
+    pub(super) fn is_drain(&self) -> bool {
+        self.kind == Kind::Drain
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,6 +29,7 @@ enum Kind {
     Read,
     Sync,
     Drain,
+    Change,
 }
 
 impl World {
@@ -29,17 +39,31 @@ impl World {
             return if self.calls.is_empty() && self.final_drain.is_none() { self.finish() } else { Ok(()) };
         }
         self.requests_left -= 1;
-        let kind = match self.rng.weighted(&[60, 32, 5, 3]) {
+        if self.rng.chance(self.scenario.policy_changes_per_mille) {
+            self.configure()?;
+        }
+        let kind = match self.rng.weighted(&[57, 32, 5, 3, 3]) {
             0 => Kind::Write,
             1 => Kind::Read,
             2 => Kind::Sync,
-            _ => Kind::Drain,
+            3 => Kind::Drain,
+            _ => Kind::Change,
         };
         if self.rng.chance(100) {
             // A second request beside the first.
             self.after(1_000, Event::Client(client));
         }
         self.ask(client, kind)
+    }
+
+    /// The node is to go by any other policy from now on.
+    fn configure(&mut self) -> Result<(), String> {
+        let config = config(&mut self.rng, self.scenario.request_bytes_max);
+        self.config = HybridConfig { ssd_bytes: self.config.ssd_bytes, ..config };
+        if self.scenario.canary == Some(Canary::PolicyIsKept) {
+            return Ok(());
+        }
+        self.handle(Input::Configure(Box::new(self.config.clone())))
     }
 
     fn ask(&mut self, client: u64, kind: Kind) -> Result<(), String> {
@@ -50,7 +74,8 @@ impl World {
         self.stamp += 1;
         let stamp = self.stamp;
         let shown = vec![None; range.len as usize];
-        self.calls.insert(call, Call { client, start: self.now, kind, range, stamp, shown });
+        let is_for_disk = self.config.admission == AdmissionConfig::None;
+        self.calls.insert(call, Call { client, start: self.now, kind, range, stamp, is_for_disk, shown });
         let access = Access { range, class, siblings: Vec::new(), place: range.file.0 * self.scenario.file_bytes + range.offset };
         let request = match kind {
             Kind::Write => {
@@ -60,6 +85,12 @@ impl World {
             Kind::Read => Request::Read(access),
             Kind::Sync => Request::Sync,
             Kind::Drain => Request::Drain,
+            Kind::Change => {
+                self.oracle.write_begins(self.now, stamp, range.file.0, range.offsets());
+                // To the end of the file, wherever that is, if this reaches it.
+                let len = if range.end() == self.scenario.file_bytes { u64::MAX - range.offset } else { range.len };
+                Request::Change(FileRange { len, ..range })
+            }
         };
         self.handle(Input::Request { call, request })
     }
@@ -84,7 +115,9 @@ impl World {
         self.summary.answered += 1;
         let FileRange { file, offset, .. } = call.range;
         match (call.kind, result) {
-            (Kind::Write, result) => self.oracle.write_ends(self.now, call.stamp, result.is_ok(), file.0, call.range.offsets()),
+            (Kind::Write | Kind::Change, result) => {
+                self.oracle.write_ends(self.now, call.stamp, result.is_ok(), file.0, call.range.offsets())
+            }
             (Kind::Read, Ok(())) => {
                 let shown: Option<Vec<Stamp>> = call.shown.iter().copied().collect();
                 let shown = shown.ok_or(format!("{id:?}: not every byte was read: {call:?}"))?;

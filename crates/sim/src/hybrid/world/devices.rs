@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Entry, Generation, Note, Stamp};
+use super::{Entry, Generation, Layout, Note, Stamp};
 use crate::rng::Rng;
 
 #[derive(Clone, Debug, Default)]
@@ -77,6 +77,8 @@ impl Disk {
 pub(super) struct Ssd {
     bytes: Vec<Stamp>,
     entries: Vec<(u64, Entry)>,
+    /// How the SSD was divided when the latest entry was made.
+    pub(super) layout: Option<Layout>,
     pub(super) notes: Vec<Note>,
     writes: u64,
     synced: u64,
@@ -86,7 +88,15 @@ pub(super) struct Ssd {
 
 impl Ssd {
     pub(super) fn new(bytes: u64) -> Ssd {
-        Ssd { bytes: vec![0; bytes as usize], entries: Vec::new(), notes: Vec::new(), writes: 0, synced: 0, ends: BTreeMap::new() }
+        Ssd {
+            bytes: vec![0; bytes as usize],
+            entries: Vec::new(),
+            layout: None,
+            notes: Vec::new(),
+            writes: 0,
+            synced: 0,
+            ends: BTreeMap::new(),
+        }
     }
 
     pub(super) fn writes(&self) -> u64 {

@@ -27,7 +27,7 @@ use crate::id::ServerId;
 use crate::policy::{Arrival, RequestClass, Target};
 
 /// What iBridge is told of the disk, and how it divides the SSD.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IBridgeConfig {
     /// This server's own number.
     pub server: ServerId,

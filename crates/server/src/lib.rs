@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod ahead;
+mod io_node;
 mod start;
 mod world;
 
@@ -24,6 +25,7 @@ use forebay_host::driver::Driver;
 pub use forebay_host::transport::{CallPayload, Transport};
 use forebay_store::Home;
 
+pub use crate::io_node::{IoNode, IoNodeError, IoNodeOptions, IoNodeRecovery};
 use crate::start::Backing;
 pub use crate::start::StartError;
 pub use crate::world::Pruner;

@@ -323,7 +323,7 @@ fn check_geometry(geometry: &Geometry) -> Result<(), BufferError> {
 }
 
 /// Makes the directory, private to its owner; says whether it was missing.
-fn make_directory(path: &Path) -> Result<bool, BufferError> {
+pub(crate) fn make_directory(path: &Path) -> Result<bool, BufferError> {
     let existed = path.try_exists().map_err(io_error("look for", path))?;
     if !existed {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(io_error("create", path))?;
@@ -332,7 +332,7 @@ fn make_directory(path: &Path) -> Result<bool, BufferError> {
 }
 
 /// Takes the lock of the directory, for as long as the file is open.
-fn take_lock(path: &Path) -> Result<File, BufferError> {
+pub(crate) fn take_lock(path: &Path) -> Result<File, BufferError> {
     let lock_path = path.join(LOCK);
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
@@ -408,12 +408,12 @@ fn make_ssd_log(path: &Path, bytes: u64) -> Result<(), BufferError> {
     file.sync_all().map_err(io_error("sync", path))
 }
 
-fn free_bytes(file: &File) -> io::Result<u64> {
+pub(crate) fn free_bytes(file: &File) -> io::Result<u64> {
     let stat = rustix::fs::fstatvfs(file)?;
     Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
-fn is_tmpfs(file: &File) -> io::Result<bool> {
+pub(crate) fn is_tmpfs(file: &File) -> io::Result<bool> {
     Ok(rustix::fs::fstatfs(file)?.f_type as u64 == TMPFS_MAGIC)
 }
 

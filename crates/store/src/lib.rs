@@ -11,14 +11,16 @@ pub mod home;
 pub mod journal;
 pub mod log;
 mod random;
+pub mod ssd;
 pub mod superblock;
 mod word;
 
 pub use buffer_dir::{BufferDir, BufferError, BufferSettings, MemoryFile};
 pub use directory::{Directory, FileDirectory};
-pub use home::{Home, IoService, IoStatus, PosixHome, RequestHint, WriteCount};
+pub use home::{FileIdentity, Home, IoService, IoStatus, PosixHome, RequestHint, WriteCount};
 pub use journal::{Journal, JournalEnd, JournalError, JournalSync, OpenedJournal};
 pub use log::{LogError, LogStore};
+pub use ssd::{FileRecord, FoundFile, FoundSsd, SsdDir, SsdError, SsdLog};
 pub use superblock::{FORMAT_VERSION, Geometry, Superblock, SuperblockError};
 pub use word::Word;
 

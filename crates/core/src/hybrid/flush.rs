@@ -251,6 +251,12 @@ impl HybridNode {
     pub(super) fn on_flush_synced(&mut self, result: Result<(), Errno>) {
         let Some(current) = &mut self.flush.current else { return };
         if result.is_err() {
+            // What the disk was given may be lost, and a later sync would not tell: all of it goes home again.
+            current.cursor = (Ino(0), 0);
+            let generation = current.generation;
+            if let Some(region) = self.regions.get_mut(generation) {
+                region.mark_dirty();
+            }
             return self.settle_later();
         }
         let note = Note::Emptied(current.generation);

@@ -147,6 +147,18 @@ impl Region {
         self.dirty_bytes += map.dirty_bytes();
     }
 
+    /// Nothing of it counts as home.
+    pub(super) fn mark_dirty(&mut self) {
+        for map in self.files.values_mut() {
+            let pieces: Vec<Piece> = map.iter().collect();
+            *map = ExtentMap::new();
+            for piece in pieces {
+                map.insert(Piece { dirty: true, ..piece }, &mut Vec::new(), &mut Vec::new());
+            }
+        }
+        self.dirty_bytes = self.files.values().map(ExtentMap::dirty_bytes).sum();
+    }
+
     pub(super) fn mark_clean(&mut self, range: FileRange) {
         if let Some(map) = self.files.get_mut(&range.file) {
             self.dirty_bytes -= map.mark_clean(range.offsets(), Lsn(u64::MAX >> 1));

@@ -156,7 +156,7 @@ pub(super) fn read_some(file: &File, offset: u64, buf: &mut [u8]) -> Result<usiz
 }
 
 /// Drops the pages of a range from the cache. The kernel drops whole pages only, so the range is widened to them.
-pub(super) fn drop_pages(file: &File, offset: u64, len: u64) {
+pub fn drop_pages(file: &File, offset: u64, len: u64) {
     let start = offset - offset % PAGE_BYTES;
     let end = (offset + len).next_multiple_of(PAGE_BYTES);
     // Only advice: where it is not taken, the comparison reads the cache.

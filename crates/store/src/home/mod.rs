@@ -8,6 +8,7 @@ mod change;
 mod data;
 mod handles;
 mod holes;
+mod identity;
 mod interface;
 mod resolve;
 mod xattrs;
@@ -27,7 +28,9 @@ use forebay_core::message::StatFs;
 use parking_lot::Mutex;
 use rustix::fs::{AtFlags, Dir, OFlags};
 
+pub use data::drop_pages;
 use handles::Handles;
+pub use identity::{FileIdentity, OpenedFile};
 pub use interface::{Home, IoService, IoStatus, RequestHint, WriteCount};
 
 /// Open files of home that are kept for their next use.

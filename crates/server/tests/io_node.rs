@@ -270,6 +270,43 @@ fn clients_do_not_disturb_each_other() {
     }
 }
 
+/// A server that is stopped under its clients leaves the SSD to the next one when nobody is at it any more.
+#[test]
+fn a_stop_waits_for_who_is_at_the_devices() {
+    let dir = tempfile::tempdir().unwrap();
+    for round in 0..10u64 {
+        let node = start(dir.path(), if round % 2 == 0 { ServerPolicy::All } else { ServerPolicy::SsdupPlus });
+        let answered: Vec<(HomePath, u64)> = std::thread::scope(|scope| {
+            let writers: Vec<_> = (0..4u8)
+                .map(|writer| {
+                    let node = &node;
+                    scope.spawn(move || {
+                        let file = path(&format!("{round}-{writer}"));
+                        let made = node.change(&HomeChange::MakeFile { path: file.clone() });
+                        let write = |n: u64| node.write(Ino(1), &file, n * 5000, &[writer + 1; 5000]);
+                        let count = if made.is_ok() { (0..).take_while(|n| write(*n).is_ok()).count() } else { 0 };
+                        (file, count as u64)
+                    })
+                })
+                .collect();
+            while node.status().writes.iter().map(|count| count.requests).sum::<u64>() < 50 {
+                std::thread::yield_now();
+            }
+            node.stop();
+            writers.into_iter().map(|writer| writer.join().unwrap()).collect()
+        });
+        let node = start(dir.path(), ServerPolicy::None);
+        for (writer, (file, count)) in (1u8..).zip(answered) {
+            let mut bytes = vec![0; (count * 5000) as usize];
+            if count > 0 {
+                node.read(Ino(1), &file, 0, &mut bytes).unwrap();
+            }
+            assert!(bytes.iter().all(|byte| *byte == writer), "round {round}: {file:?}");
+        }
+        node.stop();
+    }
+}
+
 #[test]
 fn two_servers_fit_into_one_process_and_one_ssd_is_for_one() {
     let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

@@ -78,6 +78,8 @@ struct State {
     node: HybridNode,
     calls: BTreeMap<CallId, Arc<Slot>>,
     stopped: Option<Errno>,
+    /// Callers that are at work on the devices.
+    busy_callers: usize,
 }
 
 #[derive(Default)]
@@ -142,6 +144,8 @@ struct Shared {
     next_call: AtomicU64,
     threads: Mutex<usize>,
     thread_ended: Condvar,
+    /// A caller has ended its work at the devices, after a stop.
+    work_ended: Condvar,
 }
 
 /// Runs one machine. Stops it when dropped.
@@ -154,7 +158,7 @@ impl Driver {
     pub(super) fn start(node: HybridNode, background: Arc<dyn Background>) -> std::io::Result<Driver> {
         let shared = Arc::new(Shared {
             clock: Clock::start(),
-            state: Mutex::new(State { node, calls: BTreeMap::new(), stopped: None }),
+            state: Mutex::new(State { node, calls: BTreeMap::new(), stopped: None, busy_callers: 0 }),
             background,
             flushes: Queue::new(),
             syncs: Queue::new(),
@@ -163,6 +167,7 @@ impl Driver {
             next_call: AtomicU64::new(1),
             threads: Mutex::new(0),
             thread_ended: Condvar::new(),
+            work_ended: Condvar::new(),
         });
         let driver = Driver { shared };
         for i in 0..FLUSH_THREADS {
@@ -202,7 +207,9 @@ impl Driver {
             match slot.next() {
                 Next::Return(result) => return result,
                 Next::Work(given) => {
+                    self.shared.begin_work()?;
                     let result = guard(|| work(&given));
+                    self.shared.end_work();
                     let Some(token) = token_of(&given.effect) else { continue };
                     self.shared.step(None, |node, now| node.handle(now, Input::Done { token, result }));
                 }
@@ -225,11 +232,18 @@ impl Driver {
         self.shared.state.lock().calls.len()
     }
 
-    /// Fails every open and later call, ends the threads, and waits for work that is under way for at most `patience`. Says whether all
-    /// of it has ended.
+    /// Fails every open and later call, ends the threads, and waits for work that is under way for at most `patience`, that of callers, too.
+    /// Says whether all of it has ended.
     pub(super) fn stop(&self, patience: Duration) -> bool {
         self.shared.fail(STOPPED);
         let deadline = Instant::now() + patience;
+        let mut state = self.shared.state.lock();
+        while state.busy_callers > 0 {
+            if self.shared.work_ended.wait_until(&mut state, deadline).timed_out() {
+                return false;
+            }
+        }
+        drop(state);
         let mut threads = self.shared.threads.lock();
         while *threads > 0 {
             if self.shared.thread_ended.wait_until(&mut threads, deadline).timed_out() {
@@ -288,6 +302,26 @@ impl Shared {
                 timer.at = Some(time);
                 self.timer_changed.notify_one();
             }
+        }
+    }
+
+    /// A caller is about to work at the devices; nobody may after a stop.
+    fn begin_work(&self) -> Result<(), Errno> {
+        let mut state = self.state.lock();
+        match state.stopped {
+            Some(errno) => Err(errno),
+            None => {
+                state.busy_callers += 1;
+                Ok(())
+            }
+        }
+    }
+
+    fn end_work(&self) {
+        let mut state = self.state.lock();
+        state.busy_callers -= 1;
+        if state.stopped.is_some() {
+            self.work_ended.notify_all();
         }
     }
 

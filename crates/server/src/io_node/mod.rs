@@ -181,6 +181,17 @@ impl IoNode {
     }
 }
 
+impl Drop for IoNode {
+    /// Another process must not take the SSD as long as a thread of this one is at it.
+    fn drop(&mut self) {
+        forebay_store::IoService::stop(self);
+        if let Some(directory) = self.directory.lock().take() {
+            // Its lock goes with the process.
+            std::mem::forget(directory);
+        }
+    }
+}
+
 fn unexpected(effect: &Effect) -> Errno {
     forebay_host::log::problem(&format!("a call was asked for {effect:?}; this is a bug, please report it"));
     Errno::ENOSYS

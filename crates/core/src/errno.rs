@@ -33,6 +33,7 @@ impl Errno {
     pub const ENOTSUP: Errno = Errno(95);
     pub const ECONNABORTED: Errno = Errno(103);
     pub const ENOTCONN: Errno = Errno(107);
+    pub const ETIMEDOUT: Errno = Errno(110);
     pub const ESTALE: Errno = Errno(116);
     pub const EDQUOT: Errno = Errno(122);
 }

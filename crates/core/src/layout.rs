@@ -1,6 +1,7 @@
 //! Layouts: which server holds which bytes of a file.
 
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 
 use crate::id::ServerId;
 use crate::policy::RequestClass;
@@ -37,6 +38,32 @@ impl Striped {
         let servers = u64::from(self.servers);
         let server = ServerId(self.base.0 + (stripe % servers) as u32);
         (server, stripe / servers * self.stripe_bytes + within)
+    }
+
+    /// How many of a file's first `len` bytes are in the part of the `index`th server, counted from the base: so long is that part of a file
+    /// of this size.
+    pub fn part_len(&self, index: u32, len: u64) -> u64 {
+        let (stripes, within) = (len / self.stripe_bytes, len % self.stripe_bytes);
+        let (rounds, rest) = (stripes / u64::from(self.servers), stripes % u64::from(self.servers));
+        let last = match u64::from(index).cmp(&rest) {
+            Ordering::Less => self.stripe_bytes,
+            Ordering::Equal => within,
+            Ordering::Greater => 0,
+        };
+        rounds * self.stripe_bytes + last
+    }
+
+    /// Where a byte of the `index`th server's part stands in the file; the largest offset if that is beyond all files.
+    pub fn whole_offset(&self, index: u32, part_offset: u64) -> u64 {
+        let (round, within) = (part_offset / self.stripe_bytes, part_offset % self.stripe_bytes);
+        let stripe = round.checked_mul(u64::from(self.servers)).and_then(|stripe| stripe.checked_add(u64::from(index)));
+        let start = stripe.and_then(|stripe| stripe.checked_mul(self.stripe_bytes));
+        start.and_then(|start| start.checked_add(within)).unwrap_or(u64::MAX)
+    }
+
+    /// The size of a file of which the `index`th server's part has this length, as far as that part knows.
+    pub fn whole_len(&self, index: u32, part_len: u64) -> u64 {
+        part_len.checked_sub(1).map_or(0, |last| self.whole_offset(index, last).saturating_add(1))
     }
 
     /// Appends the sub-requests of a request, in the order of their first bytes.
@@ -109,6 +136,28 @@ mod tests {
                 assert_eq!(covered, expected, "{offset} {len}");
             }
         }
+    }
+
+    /// The lengths of parts and of the whole lead to each other, and agree with where each byte is.
+    #[test]
+    fn the_parts_say_how_long_the_whole_is() {
+        let layout = Striped { base: ServerId(2), servers: 3, stripe_bytes: 5 };
+        for len in 0..100 {
+            let parts: Vec<u64> = (0..3).map(|index| layout.part_len(index, len)).collect();
+            let counted = |index: u32| (0..len).filter(|at| layout.place(*at).0 == ServerId(2 + index)).count() as u64;
+            assert_eq!(parts, (0..3).map(counted).collect::<Vec<_>>(), "{len}");
+            assert_eq!((0..3).map(|index| layout.whole_len(index, parts[index as usize])).max(), Some(len));
+            let (server, local) = layout.place(len);
+            assert_eq!(layout.whole_offset(server.0 - 2, local), len);
+            let mut split = vec![];
+            layout.split(len, 17, FragmentRule { threshold_bytes: 0 }, &mut split);
+            for sub in split {
+                let index = sub.server.0 - 2;
+                assert_eq!((sub.offset, sub.offset + sub.len), (layout.part_len(index, len), layout.part_len(index, len + 17)));
+            }
+        }
+        assert_eq!(layout.whole_offset(2, u64::MAX), u64::MAX);
+        assert_eq!(layout.part_len(0, u64::MAX) + layout.part_len(1, u64::MAX) + layout.part_len(2, u64::MAX), u64::MAX);
     }
 
     /// Bytes in fragments of sequential requests, in hundredths of a per cent.

@@ -9,4 +9,5 @@ pub mod progress;
 pub mod random;
 pub mod repository;
 pub mod sandbox;
+pub mod servers;
 pub mod staged;

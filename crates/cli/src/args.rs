@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::config::Key;
 use crate::plan::PlanArgs;
 use crate::reproduce::ReproduceArgs;
+use crate::serve::ServeArgs;
 use crate::trace::{ReadArgs, TraceArgs};
 
 /// A burst buffer in front of a directory.
@@ -35,6 +36,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run a command inside a buffered view of a directory, then bring everything home.
     Run(RunArgs),
+    /// Serve a directory with an SSD in front of it to mounts on other machines; or ask such a server.
+    Serve(ServeArgs),
     /// Finish what a crash left in a buffer.
     Recover(RecoverArgs),
     /// Mount a buffered view of a directory, until `umount`.
@@ -115,6 +118,12 @@ pub(crate) struct RecoverArgs {
     /// The directory to bring everything to, if it is not where the buffer remembers it.
     #[arg(long, value_name = "DIR")]
     pub(crate) backing: Option<PathBuf>,
+    /// The servers to bring everything to, if they listen elsewhere now: the same, in the same order.
+    #[arg(long, value_name = "LIST", conflicts_with = "backing", value_parser = crate::servers::parse_whole_list)]
+    pub(crate) servers: Option<crate::servers::List>,
+    /// The file with the servers' key, if it is a buffer in front of servers [default: what FOREBAY_KEY holds].
+    #[arg(long, value_name = "FILE", env = "FOREBAY_KEY_FILE")]
+    pub(crate) key_file: Option<PathBuf>,
     /// Keep the buffer directory, emptied of what was brought home.
     #[arg(long)]
     pub(crate) keep: bool,
@@ -379,6 +388,18 @@ pub(crate) struct SettingArgs {
     /// The directory to buffer: everything ends up there.
     #[arg(long, value_name = "DIR")]
     backing: Option<OsString>,
+    /// I/O servers instead of a directory, always in the same order: HOST:PORT or unix:/PATH, with commas between them (see `forebay serve`).
+    #[arg(long, value_name = "LIST")]
+    servers: Option<OsString>,
+    /// Bytes of a file that go to one server before the next one has its turn; the same for ever [default: 64 KiB].
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
+    stripe: Option<OsString>,
+    /// The file with the servers' key, for its owner alone [default: what FOREBAY_KEY holds].
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<OsString>,
+    /// How long what needs a server that is away waits for it, before it counts as a failure of home [default: 2min].
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
+    server_wait: Option<OsString>,
     /// Where to mount [default: a fresh directory].
     #[arg(long, value_name = "DIR")]
     mount: Option<OsString>,
@@ -454,6 +475,10 @@ impl SettingArgs {
     pub(crate) fn given(&self, key: Key) -> Option<OsString> {
         match key {
             Key::Backing => &self.backing,
+            Key::Servers => &self.servers,
+            Key::Stripe => &self.stripe,
+            Key::Secret => &self.key_file,
+            Key::ServerWait => &self.server_wait,
             Key::Mount => &self.mount,
             Key::Buffer => &self.buffer,
             Key::Memory => &self.memory,

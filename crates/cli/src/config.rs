@@ -9,15 +9,21 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use forebay_core::config::{ReplacementKind, WriteBack};
+use forebay_host::net::Address;
 use thiserror::Error;
 
 use crate::metrics;
+use crate::servers;
 use crate::size::{self, SizeError};
 
 /// A setting.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Key {
     Backing,
+    Servers,
+    Stripe,
+    Secret,
+    ServerWait,
     Mount,
     Buffer,
     Memory,
@@ -41,8 +47,12 @@ pub(crate) enum Key {
 }
 
 impl Key {
-    pub(crate) const ALL: [Key; 21] = [
+    pub(crate) const ALL: [Key; 25] = [
         Key::Backing,
+        Key::Servers,
+        Key::Stripe,
+        Key::Secret,
+        Key::ServerWait,
         Key::Mount,
         Key::Buffer,
         Key::Memory,
@@ -69,6 +79,10 @@ impl Key {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Key::Backing => "backing",
+            Key::Servers => "servers",
+            Key::Stripe => "stripe",
+            Key::Secret => "key-file",
+            Key::ServerWait => "server-wait",
             Key::Mount => "mount",
             Key::Buffer => "buffer",
             Key::Memory => "memory",
@@ -133,9 +147,11 @@ pub(crate) enum SettingError {
     #[error("{}, line {line}: {key} cannot be {found}; give a text, a whole number, true or false", .path.display())]
     FileType { path: PathBuf, line: usize, key: &'static str, found: &'static str },
     #[error(
-        "no backing directory is given; say which directory to buffer with --backing DIR, FOREBAY_BACKING or `backing = \"DIR\"` in the file"
+        "no backing directory is given; say which directory to buffer with --backing DIR, FOREBAY_BACKING or `backing = \"DIR\"` in the file, or which servers with --servers"
     )]
     NoBacking,
+    #[error("both a backing directory ({0}) and servers ({1}) are given; leave one of the two out")]
+    TwoHomes(Source, Source),
     #[error("no place to mount is given; say where with --mount DIR")]
     NoMount,
 }
@@ -143,7 +159,13 @@ pub(crate) enum SettingError {
 impl SettingError {
     /// The command line is at fault, not a variable or a file.
     pub(crate) fn is_usage(&self) -> bool {
-        matches!(self, SettingError::Value { source_of_value: Source::Flag(_), .. } | SettingError::NoBacking | SettingError::NoMount)
+        matches!(
+            self,
+            SettingError::Value { source_of_value: Source::Flag(_), .. }
+                | SettingError::NoBacking
+                | SettingError::TwoHomes(..)
+                | SettingError::NoMount
+        )
     }
 }
 
@@ -208,8 +230,11 @@ impl Layers {
                 layers.given.insert(key, Given { text, source: Source::Flag(key) });
             }
         }
-        let known: Vec<String> =
-            Key::ALL.into_iter().filter_map(Key::variable).chain(["FOREBAY_MOUNT", "FOREBAY_CONFIG"].map(String::from)).collect();
+        let known: Vec<String> = Key::ALL
+            .into_iter()
+            .filter_map(Key::variable)
+            .chain(["FOREBAY_MOUNT", "FOREBAY_CONFIG", crate::servers::KEY_VARIABLE].map(String::from))
+            .collect();
         layers.unknown_variables = variables
             .iter()
             .filter_map(|(name, _)| name.to_str())
@@ -292,6 +317,10 @@ impl Layers {
         self.value(key, "address", |text| metrics::parse(utf8(text)?))
     }
 
+    fn servers(&self, key: Key) -> Result<Option<Vec<Address>>, SettingError> {
+        self.value(key, "list of servers", |text| servers::parse_list(utf8(text)?))
+    }
+
     fn threads(&self, key: Key, least: usize) -> Result<Option<usize>, SettingError> {
         self.value(key, "number of threads", |text| match utf8(text)?.parse() {
             Ok(number) if (least..=256).contains(&number) => Ok(number),
@@ -344,6 +373,11 @@ pub(crate) fn name_of<T: PartialEq>(names: &[(&'static str, T)], value: &T) -> &
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Settings {
     pub(crate) backing: Option<PathBuf>,
+    /// I/O servers in its place.
+    pub(crate) servers: Option<Vec<Address>>,
+    pub(crate) stripe_bytes: u64,
+    pub(crate) key_file: Option<PathBuf>,
+    pub(crate) server_wait_ns: u64,
     pub(crate) mount: Option<PathBuf>,
     pub(crate) buffer: Option<PathBuf>,
     pub(crate) memory_bytes: Option<u64>,
@@ -371,8 +405,12 @@ pub(crate) struct Settings {
 impl Settings {
     /// Gives every text its type.
     pub(crate) fn read(layers: &Layers) -> Result<Settings, SettingError> {
-        Ok(Settings {
+        let settings = Settings {
             backing: layers.path(Key::Backing)?,
+            servers: layers.servers(Key::Servers)?,
+            stripe_bytes: layers.size(Key::Stripe)?.unwrap_or(servers::STRIPE_BYTES),
+            key_file: layers.path(Key::Secret)?,
+            server_wait_ns: layers.duration_ns(Key::ServerWait)?.unwrap_or(servers::WAIT_NS),
             mount: layers.path(Key::Mount)?,
             buffer: layers.path(Key::Buffer)?,
             memory_bytes: layers.size(Key::Memory)?,
@@ -393,7 +431,11 @@ impl Settings {
             grace_ns: layers.duration_ns(Key::Grace)?.unwrap_or(10_000_000_000),
             busy_wait_ns: layers.duration_ns(Key::BusyWait)?.unwrap_or(10_000_000_000),
             metrics: layers.address(Key::Metrics)?,
-        })
+        };
+        if settings.backing.is_some() && settings.servers.is_some() {
+            return Err(SettingError::TwoHomes(layers.source(Key::Backing), layers.source(Key::Servers)));
+        }
+        Ok(settings)
     }
 
     /// The text of a setting, as a file would give it; `None` where the default depends on the machine.
@@ -402,6 +444,10 @@ impl Settings {
         let time = |ns: u64| format!("{}ms", ns / 1_000_000);
         match key {
             Key::Backing => path(&self.backing),
+            Key::Servers => self.servers.as_deref().map(servers::list),
+            Key::Stripe => Some(size::exact(self.stripe_bytes)),
+            Key::Secret => path(&self.key_file),
+            Key::ServerWait => Some(time(self.server_wait_ns)),
             Key::Mount => path(&self.mount),
             Key::Buffer => path(&self.buffer),
             Key::Memory => self.memory_bytes.map(size::exact),

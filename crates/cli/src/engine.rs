@@ -19,7 +19,7 @@ use forebay_core::message::{DrainFailure, DrainStep, Reply, Request, Status};
 use forebay_core::recovery::Held;
 use forebay_fuse::{Agreed, Inheritance, MountOptions, Mounted, VALID_FOR_EVER, VirtualFile};
 use forebay_server::{CallPayload, Instance, Options, RecoverySummary, StartError, Takeover, Transport};
-use forebay_store::{BufferError, Superblock, SuperblockError};
+use forebay_store::{BufferError, Home, Superblock, SuperblockError};
 use parking_lot::{Mutex, RwLock};
 
 use crate::config::Settings;
@@ -70,7 +70,7 @@ pub(crate) fn read_superblock(buffer: &Path) -> Result<Superblock, Error> {
 }
 
 /// What an instance needs to start.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Plan<'a> {
     pub(crate) node: NodeConfig,
     pub(crate) backing: &'a Path,
@@ -78,6 +78,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) memory_dir: Option<&'a Path>,
     pub(crate) record: Option<&'a Path>,
     pub(crate) home_threads: usize,
+    /// Home, if it is no directory.
+    pub(crate) home: Option<Arc<dyn Home>>,
     /// The buffer was left by an instance whose keeper is dead: the process that served it cannot last.
     pub(crate) was_left: bool,
 }
@@ -111,8 +113,8 @@ pub(crate) struct Legacy {
     pub(crate) device: OwnedFd,
     /// What was agreed on it.
     pub(crate) agreed: Agreed,
-    /// The backing directory.
-    pub(crate) home: OwnedFd,
+    /// The backing directory, if home is one.
+    pub(crate) home: Option<OwnedFd>,
 }
 
 /// How long a process that was killed may take to let go of the buffer.
@@ -135,7 +137,11 @@ impl Engine {
     pub(crate) fn start(plan: &Plan<'_>) -> Result<Engine, Error> {
         let until = Instant::now() + LOCK_WITHIN;
         loop {
-            match Instance::start(plan.options()) {
+            let started = match &plan.home {
+                Some(home) => Instance::start_over(plan.options(), home.clone()),
+                None => Instance::start(plan.options()),
+            };
+            match started {
                 Ok(instance) => return Ok(Engine::of(instance)),
                 Err(error) => plan.wait_or_fail(&error, until)?,
             }
@@ -154,8 +160,15 @@ impl Engine {
                 let is_known = inheritance.is_known(ino, kind);
                 Held { lookups: is_known.into(), opens: u32::from(is_known && kind == Kind::File) }
             };
-            let home = legacy.home.try_clone().map_err(failed("the backing directory"))?;
-            match Instance::take_over(plan.options(), Takeover { home, held: &mut held }) {
+            let taken = match (&plan.home, &legacy.home) {
+                (Some(home), _) => Instance::take_over_in_front(plan.options(), home.clone(), &mut held),
+                (None, Some(home)) => {
+                    let home = home.try_clone().map_err(failed("the backing directory"))?;
+                    Instance::take_over(plan.options(), Takeover { home, held: &mut held })
+                }
+                (None, None) => return Err(failed("the backing directory")(std::io::ErrorKind::NotFound.into())),
+            };
+            match taken {
                 Ok(instance) => return Ok((Engine::of(instance), inheritance)),
                 Err(error) => plan.wait_or_fail(&error, until)?,
             }
@@ -169,7 +182,11 @@ impl Engine {
     /// What a process needs to take over from this one; nothing if the kernel could not go on with it.
     pub(crate) fn legacy(&self) -> Option<Legacy> {
         let (device, agreed) = self.mounted.lock().as_ref()?.connection()?;
-        let home = self.gate.instance.home_root().ok()?;
+        let home = match self.gate.instance.home().root() {
+            Ok(root) => Some(root),
+            Err(Errno::ENOTSUP) => None,
+            Err(_) => return None,
+        };
         (agreed.resends && agreed.opens_unasked).then_some(Legacy { device, agreed, home })
     }
 
@@ -280,9 +297,8 @@ impl Engine {
     }
 
     /// Home and the buffer's number, for the last word of a buffer.
-    pub(crate) fn prepare_word(&self) -> std::io::Result<(OwnedFd, [u8; 16])> {
-        let gone = || std::io::Error::new(std::io::ErrorKind::NotFound, "the buffer is gone");
-        Ok((self.gate.instance.home_root()?, self.gate.instance.buffer_number().ok_or_else(gone)?))
+    pub(crate) fn prepare_word(&self) -> Option<(Arc<dyn Home>, [u8; 16])> {
+        Some((self.gate.instance.home(), self.gate.instance.buffer_number()?))
     }
 
     /// Ends the instance; the buffer stays.

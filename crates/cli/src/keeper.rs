@@ -45,7 +45,8 @@ struct Left {
     agreed: Agreed,
     config: Option<String>,
     device: OwnedFd,
-    home: OwnedFd,
+    /// None if home is no directory.
+    home: Option<OwnedFd>,
 }
 
 struct Keeper<'a> {
@@ -140,7 +141,7 @@ impl Keeper<'_> {
                 }
                 self.buffer = Some(buffer.clone());
                 let mut descriptors = descriptors.into_iter();
-                if let (Some(agreed), Some(device), Some(home)) = (agreed, descriptors.next(), descriptors.next()) {
+                if let (Some(agreed), Some(device), home) = (agreed, descriptors.next(), descriptors.next()) {
                     self.left = Some(Left { buffer, agreed, config, device, home });
                 }
             }
@@ -195,7 +196,7 @@ impl Keeper<'_> {
             signal: self.signal,
             since_ns: crate::summary::ns(self.begun.elapsed()),
         });
-        let descriptors = self.left.as_ref().map_or(Vec::new(), |left| vec![&left.device, &left.home]);
+        let descriptors = self.left.as_ref().map_or(Vec::new(), |left| std::iter::once(&left.device).chain(&left.home).collect());
         let begin = ToServer::Begin { keeper: std::process::id(), resumed };
         // One that is dead already will be reported so.
         let _ = ours.send(&begin, &descriptors);

@@ -1,11 +1,10 @@
 //! What becomes of a buffer whose disk took no more records: home is, or may be, ahead of what a recovery would find in it.
 
-use std::fs::File;
-use std::os::fd::AsFd;
 use std::path::Path;
 
+use forebay_core::errno::Errno;
 use forebay_core::message::Status;
-use forebay_store::{BufferDir, Superblock, Word};
+use forebay_store::{BufferDir, Home, Superblock, Word};
 
 use crate::console::Console;
 use crate::engine::Engine;
@@ -32,11 +31,15 @@ pub(crate) fn let_go(engine: &Engine, tag: &Tag, console: Console, remove: impl 
         return Ok(());
     };
     let place = tag.buffer.display();
-    let next = match word.and_then(|(home, number)| Word::Finished.leave(home.as_fd(), &number)) {
+    let left = word.map_or(Err(Errno::ENOENT), |(home, number)| Word::Finished.leave(&*home, &number));
+    let next = match left {
         Ok(()) => {
             format!("Remove {place} when its disk is well, or have `{}` do so: it does nothing else to it", recover_command(&tag.buffer))
         }
-        Err(error) => format!("Remove {place} when its disk is well, and do NOT recover it: that could undo changes at home ({error})"),
+        Err(errno) => {
+            let error = std::io::Error::from_raw_os_error(errno.0);
+            format!("Remove {place} when its disk is well, and do NOT recover it: that could undo changes at home ({error})")
+        }
     };
     let message = format!("{all_home}, but the buffer's disk took no more, and the buffer cannot be removed ({error}).\n{next}");
     Err(Error::Coded { message, exit: Exit::Internal })
@@ -46,8 +49,8 @@ pub(crate) fn let_go(engine: &Engine, tag: &Tag, console: Console, remove: impl 
 pub(crate) fn warn(engine: &Engine, status: &Status, error: Error) -> Error {
     let (Error::Drain(text), true) = (&error, is_ahead(status)) else { return error };
     // Without the word a recovery goes on as after a power loss.
-    if let Ok((home, number)) = engine.prepare_word() {
-        let _ = Word::Ahead.leave(home.as_fd(), &number);
+    if let Some((home, number)) = engine.prepare_word() {
+        let _ = Word::Ahead.leave(&*home, &number);
     }
     Error::Drain(format!(
         "{text}\nThe buffer's disk took no more records: home may be ahead of it, and what is newer there could be undone. \
@@ -56,10 +59,15 @@ pub(crate) fn warn(engine: &Engine, status: &Status, error: Error) -> Error {
 }
 
 /// Looks for what the buffer has left to say before it is recovered. True if it is finished, and gone now.
-pub(crate) fn heed(buffer: &Path, superblock: &Superblock, backing: &Path, force: bool, console: Console) -> Result<bool, Error> {
-    let at_home = || Error::io(format!("look at {}", backing.display()));
-    let home = File::open(backing).map_err(at_home())?;
-    match Word::find(home.as_fd(), &superblock.instance).map_err(at_home())? {
+pub(crate) fn heed(
+    buffer: &Path,
+    superblock: &Superblock,
+    (backing, home): (&Path, &dyn Home),
+    force: bool,
+    console: Console,
+) -> Result<bool, Error> {
+    let at_home = |errno: Errno| Error::io(format!("look at {}", backing.display()))(std::io::Error::from_raw_os_error(errno.0));
+    match Word::find(home, &superblock.instance).map_err(at_home)? {
         None => Ok(false),
         Some(Word::Ahead) if force => Ok(false),
         Some(Word::Ahead) => Err(Error::Drain(format!(
@@ -75,7 +83,7 @@ pub(crate) fn heed(buffer: &Path, superblock: &Superblock, backing: &Path, force
             opened.remove().map_err(|error| cannot(error.to_string()))?;
             Tag::remove_own_files(buffer);
             registry::forget_buffer(buffer);
-            take_back(superblock, backing, console);
+            take_back(superblock, (backing, home), console);
             console.say(&format!(
                 "everything in the buffer {} had been brought home to {}; it is removed",
                 buffer.display(),
@@ -87,9 +95,9 @@ pub(crate) fn heed(buffer: &Path, superblock: &Superblock, backing: &Path, force
 }
 
 /// The buffer is recovered: it has nothing more to say.
-pub(crate) fn take_back(superblock: &Superblock, backing: &Path, console: Console) {
-    let taken = File::open(backing).and_then(|home| Word::take_back(home.as_fd(), &superblock.instance));
-    if let Err(error) = taken {
+pub(crate) fn take_back(superblock: &Superblock, (backing, home): (&Path, &dyn Home), console: Console) {
+    if let Err(errno) = Word::take_back(home, &superblock.instance) {
+        let error = std::io::Error::from_raw_os_error(errno.0);
         let name = Word::Finished.file_name(&superblock.instance);
         console.warn(&format!("{} cannot be removed: {error}", quoted(&backing.join(name))));
     }

@@ -31,7 +31,7 @@ const DESCRIPTORS_MAX: usize = 2;
 /// What the keeper says.
 #[derive(Serialize, Deserialize, Debug)]
 pub(crate) enum ToServer {
-    /// The first message. With `resumed`, the descriptors of the connection and of the backing directory come with it.
+    /// The first message. With `resumed`, the descriptors of the connection and of the backing directory, if there is one, come with it.
     Begin { keeper: u32, resumed: Option<Resumed> },
     /// The keeper got a signal that asks to end.
     Signal(i32),
@@ -42,7 +42,7 @@ pub(crate) enum ToServer {
 /// What the process that serves says.
 #[derive(Serialize, Deserialize, Debug)]
 pub(crate) enum ToKeeper {
-    /// It serves a mount. With `agreed`, another process can take over, with the descriptors that come with this: connection and backing directory.
+    /// It serves a mount. With `agreed`, another process can take over, with the descriptors that come with this: connection, and backing directory if home is one.
     Serves { buffer: PathBuf, agreed: Option<Agreed>, config: Option<String>, in_background: bool },
     /// The command is to be started.
     Start { mount: PathBuf, stand: PathBuf },
@@ -165,7 +165,7 @@ impl Link {
         }
         let mut descriptors = descriptors.into_iter();
         let resumed = match (resumed, descriptors.next(), descriptors.next()) {
-            (Some(resumed), Some(device), Some(home)) => {
+            (Some(resumed), Some(device), home) => {
                 let agreed = resumed.agreed;
                 Some((resumed, Legacy { device, agreed, home }))
             }
@@ -202,7 +202,7 @@ impl Link {
     /// This process serves now. Leaves with the keeper what another needs to take over, if one can.
     pub(crate) fn serves(&self, legacy: Option<&Legacy>, buffer: PathBuf, in_background: bool) {
         let message = ToKeeper::Serves { buffer, agreed: legacy.map(|legacy| legacy.agreed), config: self.config.clone(), in_background };
-        let descriptors = legacy.map_or(Vec::new(), |legacy| vec![&legacy.device, &legacy.home]);
+        let descriptors = legacy.map_or(Vec::new(), |legacy| std::iter::once(&legacy.device).chain(&legacy.home).collect());
         let _ = self.socket.send(&message, &descriptors);
     }
 }

@@ -38,6 +38,8 @@ mod replay;
 mod report;
 mod reproduce;
 mod run;
+mod serve;
+mod servers;
 mod session;
 mod show;
 mod signals;
@@ -120,6 +122,7 @@ fn dispatch(cli: &Cli, arguments: &[OsString], console: Console) -> Result<u8, E
             let mut link = Link::open()?;
             mount::serve(args, &kept_settings(&args.settings, &mut link, console)?, link, console)
         }
+        Command::Serve(args) => serve::command(args, console),
         Command::Recover(args) => recover::command(args, console),
         Command::Mount(args) => return mount::command(args, arguments, console),
         Command::Umount(args) => remote::umount(args, console),

@@ -12,6 +12,7 @@ use thiserror::Error;
 use crate::config::Settings;
 use crate::mounts;
 use crate::registry;
+use crate::servers::Servers;
 
 /// Why a directory cannot be used.
 #[derive(Debug, Error)]
@@ -109,9 +110,9 @@ pub(crate) struct Choice {
 
 impl Choice {
     /// Chooses what the settings leave open, and refuses what cannot work. The backing directory must be given.
-    /// With `over`, the mount point is the backing directory.
+    /// With `over`, the mount point is the backing directory. Servers have a name in its place, which no path is.
     pub(crate) fn make(settings: &Settings, over: bool, backing_given: &Path, id: &str) -> Result<Choice, PlaceError> {
-        let backing = backing(backing_given)?;
+        let backing = if Servers::named(backing_given).is_some() { backing_given.into() } else { backing(backing_given)? };
         let mount = match &settings.mount {
             _ if over => backing.clone(),
             Some(path) => resolve_mount(path)?,

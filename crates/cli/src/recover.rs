@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use forebay_store::Superblock;
 
@@ -15,6 +16,7 @@ use crate::last_word;
 use crate::mounts;
 use crate::places::{self, Place};
 use crate::registry::{self, ProcessId, Tag};
+use crate::servers::{self, Access, Servers};
 use crate::session;
 use crate::signals::Events;
 use crate::size::Bytes;
@@ -84,9 +86,20 @@ impl Left {
     /// Brings home what the buffer holds, to `backing`, and removes the buffer's files. With `keep` they stay.
     /// Says how many signals were seen meanwhile.
     /// `force`: also if home is ahead of the buffer.
-    fn finish(&self, backing: &Path, console: Console, events: &Events, (keep, force): (bool, bool)) -> Result<u32, Error> {
+    fn finish(
+        &self,
+        backing: &Path,
+        access: &Access,
+        console: Console,
+        events: &Events,
+        (keep, force): (bool, bool),
+    ) -> Result<u32, Error> {
         self.clear_mount(console);
-        if last_word::heed(&self.buffer, &self.superblock, backing, force, console)? {
+        // The same as before: what the process that died has under way at servers ends first.
+        let id = self.tag.as_ref().map_or_else(registry::fresh_id, |tag| tag.id.clone());
+        let home = servers::any_home(backing, access, &id, &self.buffer)?;
+        let place = (backing, &*home);
+        if last_word::heed(&self.buffer, &self.superblock, place, force, console)? {
             return Ok(0);
         }
         let memory_dir = self.superblock.memory_path.parent();
@@ -97,17 +110,18 @@ impl Left {
             memory_dir,
             record: None,
             home_threads: HOME_THREADS,
+            home: Servers::named(backing).map(|_| home.clone()),
             was_left: true,
         };
         let engine = Arc::new(Engine::start(&plan)?);
         self.tell_found(&engine, backing, console);
-        let place = Place { path: self.buffer.clone(), made: self.tag.as_ref().is_some_and(|tag| tag.buffer_made) };
+        let buffer = Place { path: self.buffer.clone(), made: self.tag.as_ref().is_some_and(|tag| tag.buffer_made) };
         let tag = session::own_tag(
             ProcessId::own().map_err(Error::io("tell this process from others"))?,
             "recover",
-            &registry::fresh_id(),
+            &id,
             backing,
-            &place,
+            &buffer,
             &plan.node,
         )?;
         tag.write().map_err(Error::io(format!("write to {}", self.buffer.display())))?;
@@ -133,7 +147,7 @@ impl Left {
         } else {
             self.take_away(&engine)?;
         }
-        last_word::take_back(&self.superblock, backing, console);
+        last_word::take_back(&self.superblock, place, console);
         entry.remove();
         let counters = status.counters;
         console.say(&format!(
@@ -181,7 +195,7 @@ impl Left {
 
 /// Finishes the buffer that a new instance in front of `backing` is about to use. Says whether the directory was made for a buffer, and goes
 /// with it.
-pub(crate) fn before_start(buffer: &Path, backing: &Path, console: Console, events: &Events) -> Result<bool, Error> {
+pub(crate) fn before_start(buffer: &Path, backing: &Path, access: &Access, console: Console, events: &Events) -> Result<bool, Error> {
     let left = Left::look(buffer)?;
     let its = &left.superblock.backing;
     if its != backing {
@@ -193,7 +207,7 @@ pub(crate) fn before_start(buffer: &Path, backing: &Path, console: Console, even
         );
         return Err(Error::Buffer { buffer: buffer.into(), reason });
     }
-    if left.finish(backing, console, events, (false, false))? > 0 {
+    if left.finish(backing, access, console, events, (false, false))? > 0 {
         let message = "everything that the buffer held is home; a signal came meanwhile, so nothing new was started".into();
         return Err(Error::Coded { message, exit: Exit::Kept });
     }
@@ -204,9 +218,16 @@ pub(crate) fn before_start(buffer: &Path, backing: &Path, console: Console, even
 pub(crate) fn command(args: &RecoverArgs, console: Console) -> Result<(), Error> {
     let events = Events::take_signals()?;
     let mut left = Left::look(&args.buffer)?;
-    let backing = places::backing(args.backing.as_deref().unwrap_or(&left.superblock.backing))?;
+    let its = &left.superblock.backing;
+    let elsewhere = args.servers.as_ref().map(|list| {
+        let stripe_bytes = Servers::named(its).map_or(servers::STRIPE_BYTES, |servers| servers.stripe_bytes);
+        Servers { addresses: list.0.clone(), stripe_bytes }.name()
+    });
+    let named = elsewhere.as_deref().or(args.backing.as_deref()).unwrap_or(its);
+    let backing = if Servers::named(named).is_some() { named.to_path_buf() } else { places::backing(named)? };
+    let access = Access { key_file: args.key_file.clone(), wait: Duration::from_nanos(servers::WAIT_NS), was_there: false };
     left.move_to(&backing, console)?;
-    left.finish(&backing, console, &events, (args.keep, args.force))?;
+    left.finish(&backing, &access, console, &events, (args.keep, args.force))?;
     // One that was there before the instance belongs to its owner.
     if !args.keep && left.made() && left.buffer.exists() {
         std::fs::remove_dir(&left.buffer).map_err(Error::io(format!("remove the empty directory {}", left.buffer.display())))?;

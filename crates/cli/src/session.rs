@@ -26,6 +26,7 @@ use crate::mounts;
 use crate::places::{self, Choice, Content, Place};
 use crate::recover;
 use crate::registry::{self, Entry, ProcessId, Tag};
+use crate::servers::{self, Access, Servers};
 use crate::show;
 use crate::signals::{Event, Events};
 use crate::sizes;
@@ -112,7 +113,12 @@ impl Session {
     /// Starts and mounts an instance. If that fails, nothing of it stays but a buffer that holds data.
     pub(crate) fn open(opening: &Opening<'_>) -> Result<Session, Error> {
         let Opening { settings, console, .. } = opening;
-        let backing = settings.backing.as_deref().ok_or(SettingError::NoBacking)?;
+        let servers = Servers::of_settings(settings)?.map(|servers| servers.name());
+        if opening.over && servers.is_some() {
+            return Err(Error::usage("--over mounts over a backing directory, and servers are none; leave one of the two out"));
+        }
+        let backing = servers.as_deref().or(settings.backing.as_deref()).ok_or(SettingError::NoBacking)?;
+        let access = Access::of_settings(settings);
         let id = registry::fresh_id();
         let choice = Choice::make(settings, opening.over, backing, &id)?;
         let metrics = settings.metrics.map(metrics::listen).transpose()?;
@@ -121,7 +127,7 @@ impl Session {
         let memory_dir = settings.memory_dir.as_deref().map(|path| choice.memory_dir(path)).transpose()?;
         let mut left_made = false;
         if places::content(&choice.buffer)? == Content::Buffer {
-            left_made = recover::before_start(&choice.buffer, &choice.backing, *console, opening.events)?;
+            left_made = recover::before_start(&choice.buffer, &choice.backing, &access, *console, opening.events)?;
         }
         let mut node = sizes::plan(settings, &choice.buffer, *console)?;
         // Who sees every open and close could not be replaced: the kernel speaks of open files by numbers that die with the process.
@@ -132,6 +138,7 @@ impl Session {
                 choice.buffer.display()
             ));
         }
+        let home = servers::home(&choice.backing, &access, &id, &choice.buffer)?;
         let mount = prepare_mount(&choice, *console)?;
         let made = choice.make_buffer().map_err(Error::from).and_then(|mut buffer| {
             buffer.made |= left_made;
@@ -142,6 +149,7 @@ impl Session {
                 memory_dir: memory_dir.as_deref(),
                 record: record.as_deref(),
                 home_threads: settings.home_threads,
+                home: home.clone(),
                 was_left: false,
             };
             Tag::remove_own_files(&buffer.path);
@@ -189,8 +197,10 @@ impl Session {
         if settings.record.is_some() {
             console.warn("the recording ends where the process that served was killed");
         }
+        let access = Access { was_there: true, ..Access::of_settings(settings) };
         let plan = Plan {
             node: tag.node.clone(),
+            home: servers::home(&tag.backing, &access, &tag.id, &tag.buffer)?,
             backing: &tag.backing,
             buffer: &tag.buffer,
             memory_dir: tag.memory_dir.as_deref(),

@@ -8,7 +8,8 @@ use crate::size;
 /// What the default is where it depends on the machine or on the directories.
 fn open_default(key: Key) -> &'static str {
     match key {
-        Key::Backing => "(must be given)",
+        Key::Backing => "(must be given, or servers)",
+        Key::Secret => "(FOREBAY_KEY)",
         Key::Mount => "(a fresh directory)",
         Key::Buffer => "(a fresh directory on a local disk)",
         Key::Memory => "(a quarter of the memory, at most 1GiB)",

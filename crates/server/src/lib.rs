@@ -4,6 +4,7 @@
 
 mod ahead;
 mod io_node;
+pub mod servers;
 mod start;
 mod world;
 
@@ -116,7 +117,15 @@ impl Instance {
     /// # Errors
     /// As for [`Instance::start`].
     pub fn start_over(options: Options, home: Arc<dyn Home>) -> Result<Arc<Instance>, StartError> {
-        start::start(&options, Backing::other(&options, home)).map(Arc::new)
+        start::start(&options, Backing::other(&options, home, None)).map(Arc::new)
+    }
+
+    /// As [`Instance::take_over`], in front of a home of any kind.
+    ///
+    /// # Errors
+    /// As for [`Instance::take_over`].
+    pub fn take_over_in_front<'a>(options: Options, home: Arc<dyn Home>, held: &'a mut HeldBy<'a>) -> Result<Arc<Instance>, StartError> {
+        start::start(&options, Backing::other(&options, home, Some(held))).map(Arc::new)
     }
 
     /// Starts an instance in the place of one that was killed, whose clients go on.
@@ -133,6 +142,11 @@ impl Instance {
     /// When there are too many open files, and when home is no directory.
     pub fn home_root(&self) -> io::Result<OwnedFd> {
         self.world.home.root().map_err(|errno| io::Error::from_raw_os_error(errno.0))
+    }
+
+    /// Its home.
+    pub fn home(&self) -> Arc<dyn Home> {
+        self.world.home.clone()
     }
 
     /// What the recovery found; `None` if the buffer is new.

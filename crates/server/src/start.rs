@@ -139,8 +139,8 @@ impl<'a> Backing<'a> {
     }
 
     /// A home of any kind, under the name that the options give it.
-    pub(crate) fn other(options: &Options, home: Arc<dyn Home>) -> Backing<'a> {
-        Backing { path: options.backing.clone(), home, held: None }
+    pub(crate) fn other(options: &Options, home: Arc<dyn Home>, held: Option<&'a mut HeldBy<'a>>) -> Backing<'a> {
+        Backing { path: options.backing.clone(), home, held }
     }
 }
 

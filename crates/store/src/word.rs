@@ -1,10 +1,13 @@
 //! Words that a buffer leaves at home when its own disk takes none: how far home is ahead of what a recovery would find in the buffer.
 
-use std::fs::File;
-use std::io::{self, Write};
-use std::os::fd::BorrowedFd;
+use forebay_core::effect::HomeChange;
+use forebay_core::errno::Errno;
+use forebay_core::id::{HomePath, Ino};
 
-use rustix::fs::{AtFlags, Mode, OFlags};
+use crate::Home;
+
+/// No file of an instance has this number.
+const WORD: Ino = Ino(u64::MAX);
 
 /// What a buffer has left to say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,28 +37,31 @@ impl Word {
         }
     }
 
+    fn path(self, instance: &[u8; 16]) -> HomePath {
+        HomePath(self.file_name(instance).into_bytes().into())
+    }
+
     /// Leaves the word at home, durably.
     ///
     /// # Errors
-    /// What home's file system says.
-    pub fn leave(self, home: BorrowedFd<'_>, instance: &[u8; 16]) -> io::Result<()> {
-        let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mut file = File::from(rustix::fs::openat(home, self.file_name(instance), flags, Mode::RUSR | Mode::WUSR)?);
-        file.write_all(self.text().as_bytes())?;
-        file.sync_all()?;
-        Ok(rustix::fs::fsync(home)?)
+    /// What home says.
+    pub fn leave(self, home: &dyn Home, instance: &[u8; 16]) -> Result<(), Errno> {
+        let path = self.path(instance);
+        home.change(&HomeChange::MakeFile { path: path.clone() })?;
+        home.write(WORD, &path, 0, self.text().as_bytes())?;
+        home.sync(&[(WORD, path)], &[HomePath::default()])
     }
 
     /// The word that the buffer has left at home, if any.
     ///
     /// # Errors
-    /// What home's file system says.
-    pub fn find(home: BorrowedFd<'_>, instance: &[u8; 16]) -> io::Result<Option<Word>> {
+    /// What home says.
+    pub fn find(home: &dyn Home, instance: &[u8; 16]) -> Result<Option<Word>, Errno> {
         for word in Word::ALL {
-            match rustix::fs::statat(home, word.file_name(instance), AtFlags::SYMLINK_NOFOLLOW) {
+            match home.stat(&word.path(instance)) {
                 Ok(_) => return Ok(Some(word)),
-                Err(rustix::io::Errno::NOENT) => {}
-                Err(error) => return Err(error.into()),
+                Err(Errno::ENOENT) => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(None)
@@ -64,35 +70,29 @@ impl Word {
     /// Takes all words of the buffer away.
     ///
     /// # Errors
-    /// What home's file system says.
-    pub fn take_back(home: BorrowedFd<'_>, instance: &[u8; 16]) -> io::Result<()> {
-        for word in Word::ALL {
-            match rustix::fs::unlinkat(home, word.file_name(instance), AtFlags::empty()) {
-                Ok(()) | Err(rustix::io::Errno::NOENT) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
+    /// What home says.
+    pub fn take_back(home: &dyn Home, instance: &[u8; 16]) -> Result<(), Errno> {
+        Word::ALL.into_iter().try_for_each(|word| home.change(&HomeChange::Unlink { path: word.path(instance) }).map(drop))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::fd::AsFd;
+    use crate::PosixHome;
 
     #[test]
     fn a_word_is_found_until_it_is_taken_back() {
         let folder = tempfile::tempdir().unwrap();
-        let home = File::open(folder.path()).unwrap();
+        let home = PosixHome::open(folder.path()).unwrap();
         let (ours, theirs) = ([7; 16], [8; 16]);
         for word in Word::ALL {
-            assert_eq!(Word::find(home.as_fd(), &ours).unwrap(), None);
-            word.leave(home.as_fd(), &ours).unwrap();
-            word.leave(home.as_fd(), &ours).unwrap();
-            assert_eq!(Word::find(home.as_fd(), &ours).unwrap(), Some(word));
-            assert_eq!(Word::find(home.as_fd(), &theirs).unwrap(), None);
-            Word::take_back(home.as_fd(), &ours).unwrap();
+            assert_eq!(Word::find(&home, &ours).unwrap(), None);
+            word.leave(&home, &ours).unwrap();
+            word.leave(&home, &ours).unwrap();
+            assert_eq!(Word::find(&home, &ours).unwrap(), Some(word));
+            assert_eq!(Word::find(&home, &theirs).unwrap(), None);
+            Word::take_back(&home, &ours).unwrap();
         }
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }

@@ -4,10 +4,8 @@
 use std::time::Instant;
 
 use forebay_core::hybrid::HybridConfig;
-use forebay_core::policy::Operation;
-use forebay_core::policy::detector::FragmentRule;
-use forebay_sim::hybrid::timed::{Cluster, Job, Jobs, Pattern, run};
-use forebay_store::device::model::{LinkSpec, Scheduling, preset};
+use forebay_sim::hybrid::timed::{Cluster, Job, Jobs, run};
+use forebay_sim::workload::{Ior, Pattern};
 
 const MIB: u64 = 1 << 20;
 
@@ -21,27 +19,10 @@ fn main() {
         ("ssdup+", HybridConfig::ssdup_plus(ssd_bytes)),
     ] {
         for pattern in [Pattern::Contiguous, Pattern::Strided, Pattern::Random] {
-            let cluster = Cluster {
-                servers: 2,
-                stripe_bytes: 64 << 10,
-                node: node.clone(),
-                disk: preset("savvio-300g").expect("it is a preset"),
-                disk_scheduling: Scheduling::default(),
-                ssd: preset("s3520-240g").expect("it is a preset"),
-                link: LinkSpec { latency_ns: 50_000, bytes_per_s: 1_170_000_000 },
-                fragments: FragmentRule::default(),
-            };
-            let job = Job {
-                file: 0,
-                file_bytes: 16 * 1024 * MIB,
-                processes: 32,
-                request_bytes: 64 << 10,
-                pattern,
-                operation: Operation::Write,
-                skew: 3,
-                pause_ns_max: 100_000,
-                after: None,
-            };
+            let cluster = Cluster::of_ssdup_plus(node.clone());
+            let bytes = 16 * 1024 * MIB;
+            let ior = Ior { request_bytes: 64 << 10, ..Ior::of_ssdup_plus(pattern, 32, bytes, 0) };
+            let job = Job { pause_ns_max: 100_000, ..Job::new(ior, 0, bytes) };
             let start = Instant::now();
             let outcome = run(&cluster, &mut Jobs::new(vec![job], 1));
             let rate = outcome.requests as f64 / start.elapsed().as_secs_f64() / 1e6;

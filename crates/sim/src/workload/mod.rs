@@ -7,6 +7,7 @@
 mod btio;
 mod himeno;
 mod hpio;
+mod ior;
 mod miranda;
 mod montage;
 mod mpi_io_test;
@@ -23,6 +24,7 @@ use forebay_trace::Op;
 pub use btio::{Btio, Class};
 pub use himeno::Himeno;
 pub use hpio::Hpio;
+pub use ior::{Ior, Pattern};
 pub use miranda::Miranda;
 pub use montage::Montage;
 pub use mpi_io_test::MpiIoTest;

@@ -1,37 +1,26 @@
-//! Processes in a closed loop.
+//! Programs in a closed loop.
+
+use std::collections::VecDeque;
+use std::iter::Peekable;
+use std::sync::Arc;
 
 use forebay_core::policy::Operation;
+use forebay_trace::Op;
 
 use super::JobTime;
 use crate::rng::Rng;
+use crate::workload::{Program, Step, Steps};
 
-/// Where a process goes with its requests (W-01).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Pattern {
-    /// Each process has its segment of the file, from front to back.
-    Contiguous,
-    /// All processes go through the file together, one request beside the other.
-    Strided,
-    /// Each process has its segment, in random order.
-    Random,
-}
-
-/// One parallel program: processes that write or read one file.
-#[derive(Clone, Debug)]
+/// One parallel program at work: a process for each of its tasks.
+#[derive(Clone)]
 pub struct Job {
-    /// Which file; files have numbers from 0.
+    /// What its processes do. Phases do not wait for each other.
+    pub program: Arc<dyn Program>,
+    /// The number of its first file; files have numbers from 0.
     pub file: u64,
-    /// Bytes of the file.
+    /// Room on the disks for each of its files, bytes.
     pub file_bytes: u64,
-    /// Processes.
-    pub processes: u32,
-    /// Bytes of a request.
-    pub request_bytes: u64,
-    /// In which order.
-    pub pattern: Pattern,
-    /// Read or write.
-    pub operation: Operation,
-    /// How many requests a process may be ahead of the slowest one.
+    /// How many requests a process may be ahead of the slowest one; 0 is a barrier after each.
     pub skew: u64,
     /// The longest pause of a process between two requests, ns; it draws one.
     pub pause_ns_max: u64,
@@ -39,39 +28,17 @@ pub struct Job {
     pub after: Option<(usize, u64)>,
 }
 
-impl Job {
-    /// Requests of each process.
-    pub fn requests(&self) -> u64 {
-        self.file_bytes / u64::from(self.processes) / self.request_bytes
-    }
-
-    /// Where a process goes with its request of this number.
-    pub fn offset(&self, process: u32, request: u64) -> u64 {
-        let (requests, process) = (self.requests(), u64::from(process));
-        match self.pattern {
-            Pattern::Contiguous => (process * requests + request) * self.request_bytes,
-            Pattern::Strided => (request * u64::from(self.processes) + process) * self.request_bytes,
-            Pattern::Random => (process * requests + permuted(request, requests, self.file ^ (process << 20))) * self.request_bytes,
-        }
+impl std::fmt::Debug for Job {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Job { file, skew, pause_ns_max, after, .. } = self;
+        write!(f, "{} over file {file}, skew {skew}, pauses up to {pause_ns_max} ns, after {after:?}", self.program.name())
     }
 }
 
-/// The number at a place of a random order of the numbers below `count`, without a list of them: a cipher of four rounds on as many
-/// bits as the numbers have, walked until it comes out below `count`.
-fn permuted(at: u64, count: u64, seed: u64) -> u64 {
-    let half_bits = (64 - count.saturating_sub(1).leading_zeros()).div_ceil(2).max(1);
-    let mask = (1u64 << half_bits) - 1;
-    let mut at = at;
-    loop {
-        let (mut left, mut right) = (at >> half_bits, at & mask);
-        for round in 0..4u64 {
-            let mixed = crate::rng::mix(right ^ crate::rng::mix(seed ^ (round << 32)));
-            (left, right) = (right, left ^ (mixed & mask));
-        }
-        at = left << half_bits | right;
-        if at < count {
-            return at;
-        }
+impl Job {
+    /// A program over one file that begins at once: processes drift apart by up to three requests.
+    pub fn new(program: impl Program + 'static, file: u64, file_bytes: u64) -> Job {
+        Job { program: Arc::new(program), file, file_bytes, skew: 3, pause_ns_max: 0, after: None }
     }
 }
 
@@ -84,30 +51,29 @@ pub(super) struct ProcessRequest {
     pub(super) len: u64,
 }
 
-#[derive(Clone, Debug)]
 struct Process {
     job: usize,
-    rank: u32,
+    steps: Peekable<Steps>,
     sent: u64,
     answered: u64,
     /// It may not send before the slowest of its job has caught up.
     waits: bool,
 }
 
-#[derive(Clone, Debug)]
 struct JobState {
     job: Job,
     first: u32,
-    /// How many processes have had so many answers, from the fewest on.
+    processes: u32,
+    /// How many processes that have not ended have had so many answers, from the fewest on.
     fewest: u64,
-    at: std::collections::VecDeque<u32>,
-    left: u64,
+    at: VecDeque<u32>,
+    /// Processes that have not ended.
+    left: u32,
     time: JobTime,
     has_begun: bool,
 }
 
 /// Programs that run at once, or after each other.
-#[derive(Clone, Debug)]
 pub struct Jobs {
     jobs: Vec<JobState>,
     processes: Vec<Process>,
@@ -120,9 +86,17 @@ impl Jobs {
         let (mut states, mut processes) = (Vec::new(), Vec::new());
         for (number, job) in jobs.into_iter().enumerate() {
             let first = processes.len() as u32;
-            processes.extend((0..job.processes).map(|rank| Process { job: number, rank, sent: 0, answered: 0, waits: false }));
-            let (left, at) = (job.requests() * u64::from(job.processes), [job.processes].into());
-            states.push(JobState { job, first, fewest: 0, at, left, time: JobTime::default(), has_begun: false });
+            let ranks = job.program.tasks(0);
+            let mut left = 0;
+            for rank in 0..ranks {
+                let program = Arc::clone(&job.program);
+                let steps = (0..program.phases()).flat_map(move |phase| program.steps(phase, rank));
+                let mut steps = (Box::new(steps) as Steps).peekable();
+                left += u32::from(steps.peek().is_some());
+                processes.push(Process { job: number, steps, sent: 0, answered: 0, waits: false });
+            }
+            let (processes, at) = (ranks as u32, [left].into());
+            states.push(JobState { job, first, processes, fewest: 0, at, left, time: JobTime::default(), has_begun: false });
         }
         Jobs { jobs: states, processes, rng: Rng::new(seed) }
     }
@@ -160,7 +134,7 @@ impl Jobs {
         if state.job.after.is_some() && !state.has_begun {
             return None;
         }
-        if this.sent == state.job.requests() || this.sent > this.answered {
+        if this.sent > this.answered || this.steps.peek().is_none() {
             return None;
         }
         if this.sent > state.fewest + state.job.skew {
@@ -170,10 +144,12 @@ impl Jobs {
         if !state.has_begun {
             (state.has_begun, state.time.from_ns) = (true, now_ns);
         }
-        let offset = state.job.offset(this.rank, this.sent);
+        let Step { op, file, offset, size, .. } = this.steps.next()?;
         this.sent += 1;
-        state.time.bytes += state.job.request_bytes;
-        Some(ProcessRequest { file: state.job.file, operation: state.job.operation, offset, len: state.job.request_bytes })
+        state.time.bytes += size;
+        state.time.requests += 1;
+        let operation = if op == Op::Write { Operation::Write } else { Operation::Read };
+        Some(ProcessRequest { file: state.job.file + file, operation, offset, len: size })
     }
 
     /// A process has its answer. Gives those that may send now, and when.
@@ -184,20 +160,24 @@ impl Jobs {
         let place = (this.answered - state.fewest) as usize;
         this.answered += 1;
         state.at[place] -= 1;
-        if state.at.len() == place + 1 {
-            state.at.push_back(0);
-        }
-        state.at[place + 1] += 1;
-        state.left -= 1;
         state.time.to_ns = now_ns;
-        let mut may_send = vec![(process, now_ns + self.rng.below(state.job.pause_ns_max + 1))];
+        let mut may_send = Vec::new();
+        if let Some(next) = this.steps.peek() {
+            if state.at.len() == place + 1 {
+                state.at.push_back(0);
+            }
+            state.at[place + 1] += 1;
+            may_send.push((process, now_ns + next.think_ns + self.rng.below(state.job.pause_ns_max + 1)));
+        } else {
+            state.left -= 1;
+        }
         let fewest_before = state.fewest;
         while state.at.len() > 1 && state.at[0] == 0 {
             state.at.pop_front();
             state.fewest += 1;
         }
         if state.fewest > fewest_before {
-            for waiting in state.first..state.first + state.job.processes {
+            for waiting in state.first..state.first + state.processes {
                 if std::mem::take(&mut self.processes[waiting as usize].waits) {
                     may_send.push((waiting, now_ns));
                 }
@@ -213,7 +193,7 @@ impl Jobs {
         for state in &mut self.jobs {
             if let Some((_, gap_ns)) = state.job.after.filter(|(before, _)| *before == ended) {
                 (state.has_begun, state.time.from_ns) = (true, now_ns + gap_ns);
-                may_send.extend((state.first..state.first + state.job.processes).map(|process| (process, now_ns + gap_ns)));
+                may_send.extend((state.first..state.first + state.processes).map(|process| (process, now_ns + gap_ns)));
             }
         }
     }
@@ -222,35 +202,27 @@ impl Jobs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::{Ior, Pattern};
 
+    /// W-01: nobody is further ahead of the slowest one than the skew allows, and everybody comes to the end.
     #[test]
-    fn a_permutation_gives_every_number_once() {
-        for count in [1, 2, 3, 64, 100, 1000] {
-            let mut all: Vec<u64> = (0..count).map(|at| permuted(at, count, 7)).collect();
-            assert!(count < 10 || all.windows(2).filter(|pair| pair[0] + 1 == pair[1]).count() < count as usize / 4);
-            all.sort_unstable();
-            assert_eq!(all, (0..count).collect::<Vec<_>>());
-        }
-    }
-
-    /// W-01: each pattern covers the file once.
-    #[test]
-    fn patterns_cover_the_file() {
-        for pattern in [Pattern::Contiguous, Pattern::Strided, Pattern::Random] {
-            let job = Job {
-                file: 0,
-                file_bytes: 64 * 256,
-                processes: 8,
-                request_bytes: 256,
-                pattern,
-                operation: Operation::Write,
-                skew: 0,
-                pause_ns_max: 0,
-                after: None,
-            };
-            let mut all: Vec<u64> = (0..8).flat_map(|p| (0..job.requests()).map(move |r| (p, r))).map(|(p, r)| job.offset(p, r)).collect();
-            all.sort_unstable();
-            assert_eq!(all, (0..64).map(|block| block * 256).collect::<Vec<_>>(), "{pattern:?}");
+    fn processes_drift_apart_by_the_skew_at_most() {
+        for skew in [0, 1, 3] {
+            let ior = Ior { bytes: 40 * 10, request_bytes: 10, ..Ior::of_ssdup_plus(Pattern::Strided, 4, 0, 1) };
+            let mut jobs = Jobs::new(vec![Job { skew, ..Job::new(ior, 0, 400) }], 1);
+            // The first process is answered whenever it can be, the others one after the other.
+            let mut sent = [0u64; 4];
+            let mut furthest = 0;
+            while !jobs.are_done() {
+                for process in [0, 0, 0, 0, 0, 1, 2, 3] {
+                    if jobs.next(process, 0).is_some() {
+                        sent[process as usize] += 1;
+                        jobs.on_answer(process, 0);
+                        furthest = furthest.max(sent[0] - sent[3]);
+                    }
+                }
+            }
+            assert_eq!((sent, furthest), ([10; 4], skew + 1));
         }
     }
 }

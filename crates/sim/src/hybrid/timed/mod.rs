@@ -6,6 +6,7 @@
 //! Writes to a disk are taken by the server's operating system, which answers as soon as the request has a place in the scheduler's
 //! window, and so keeps it full; reads wait for the disk, syncs for all that came before.
 
+mod clusters;
 mod jobs;
 mod server;
 
@@ -13,14 +14,14 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use forebay_core::hybrid::{Counters, HybridConfig};
-use forebay_core::id::ServerId;
+use forebay_core::id::{Ino, ServerId};
 use forebay_core::layout::{Striped, SubRequest};
-use forebay_core::policy::Operation;
 use forebay_core::policy::admission::ibridge::{EXCHANGE_NS, ServiceBoard};
-use forebay_core::policy::detector::FragmentRule;
+use forebay_core::policy::detector::{Detector, FragmentRule, RandomStreams, StreamConfig};
+use forebay_core::policy::{Arrival, Operation, Share};
 use forebay_store::device::model::{DeviceSpec, LinkSpec, Scheduling};
 
-pub use jobs::{Job, Jobs, Pattern};
+pub use jobs::{Job, Jobs};
 use server::Server;
 
 /// What serves.
@@ -42,6 +43,8 @@ pub struct Cluster {
     pub link: LinkSpec,
     /// What clients call a fragment.
     pub fragments: FragmentRule,
+    /// The streams whose random share is looked at, beside what the policy does.
+    pub streams: StreamConfig,
 }
 
 /// What a run took.
@@ -61,6 +64,8 @@ pub struct Outcome {
     pub broadcasts: u64,
     /// What each server's node counted.
     pub servers: Vec<Counters>,
+    /// The random shares of the streams that arrived, server by server, in the order of their arrival.
+    pub shares: Vec<Vec<Share>>,
 }
 
 /// When a job ran.
@@ -72,6 +77,8 @@ pub struct JobTime {
     pub to_ns: u64,
     /// Bytes that it moved.
     pub bytes: u64,
+    /// Requests of its processes.
+    pub requests: u64,
 }
 
 impl JobTime {
@@ -85,6 +92,18 @@ impl Outcome {
     /// Bytes a second of all jobs together, until the last answer.
     pub fn rate(&self) -> f64 {
         self.jobs.iter().map(|job| job.bytes).sum::<u64>() as f64 * 1e9 / self.answered_ns.max(1) as f64
+    }
+
+    /// Bytes a second until everything was home.
+    pub fn rate_with_drain(&self) -> f64 {
+        self.jobs.iter().map(|job| job.bytes).sum::<u64>() as f64 * 1e9 / self.drained_ns.max(1) as f64
+    }
+
+    /// The mean random share of the streams that arrived; `None` if no stream was complete.
+    pub fn random_share(&self) -> Option<f64> {
+        let shares = || self.shares.iter().flatten().map(|share| f64::from(share.part()) / f64::from(share.whole()));
+        let count = shares().count();
+        (count > 0).then(|| shares().sum::<f64>() / count as f64)
     }
 
     /// The part of the written bytes that went to the SSD.
@@ -141,6 +160,8 @@ struct World<'a> {
     board: ServiceBoard,
     reports: u64,
     broadcasts: u64,
+    streams: Vec<RandomStreams>,
+    shares: Vec<Vec<Share>>,
 }
 
 /// Runs the jobs until everything is answered, then until everything is home.
@@ -166,6 +187,8 @@ pub fn run(cluster: &Cluster, jobs: &mut Jobs) -> Outcome {
         board: ServiceBoard::new(),
         reports: 0,
         broadcasts: 0,
+        streams: vec![RandomStreams::new(cluster.streams); cluster.servers as usize],
+        shares: vec![Vec::new(); cluster.servers as usize],
     };
     world.at(EXCHANGE_NS, Event::Exchange);
     for process in 0..world.jobs.processes() {
@@ -182,6 +205,7 @@ pub fn run(cluster: &Cluster, jobs: &mut Jobs) -> Outcome {
         reports: world.reports,
         broadcasts: world.broadcasts,
         servers: world.servers.iter().map(|server| server.counters().clone()).collect(),
+        shares: world.shares,
     }
 }
 
@@ -199,6 +223,7 @@ impl World<'_> {
                 Event::Process(process) => self.send(process),
                 Event::Arrival(server, part) => {
                     if let Some(part) = self.parts[part as usize].clone() {
+                        self.look_at(server, &part);
                         self.servers[server as usize].request(self.now_ns, part.open as u64, &part);
                     }
                     self.free_part(part as usize);
@@ -214,6 +239,14 @@ impl World<'_> {
                 }
             }
         }
+    }
+
+    /// What a detector would say of the traffic, whatever the policy.
+    fn look_at(&mut self, server: u32, part: &Part) {
+        let SubRequest { offset, len, class, .. } = part.sub;
+        let file = Ino(part.file + 1);
+        let arrival = Arrival { file, offset, len, operation: part.operation, class, siblings: &[], place: offset };
+        self.shares[server as usize].extend(self.streams[server as usize].observe(&arrival));
     }
 
     /// Each server's service time goes to the board, and the board's to each server, as long as anything happens at all.

@@ -9,7 +9,7 @@ use forebay_core::policy::admission::{AdmissionConfig, Reason};
 use forebay_core::policy::flush::{FlushConfig, IDLE_NS};
 use forebay_core::policy::{RequestClass, Target};
 use forebay_sim::hybrid::timed::{Cluster, Job, Jobs, Outcome, run};
-use forebay_sim::workload::{Ior, MpiIoTest, Pattern};
+use forebay_sim::workload::{Ior, MpiIoTest, OneServer, Pattern};
 use forebay_store::device::model::{DeviceSpec, Scheduling, preset};
 use forebay_trace::Op;
 
@@ -182,6 +182,21 @@ fn many_processes_make_strided_writes_random() {
     assert!(found.windows(2).all(|pair| pair[1].0 > pair[0].0 && pair[1].1 < pair[0].1), "{found:?}");
     for ((share, _), printed) in found.iter().zip([0.07, 0.15, 0.28, 0.46, 0.71]) {
         assert!((share - printed).abs() < 0.1, "{share} {printed}");
+    }
+}
+
+/// S-01: each server decides by itself. Where the traffic is random on one of two servers, the SSD of the other one stays empty.
+#[test]
+fn each_server_decides_alone() {
+    let of =
+        |server, is_ordered| OneServer { servers: 2, server, is_ordered, op: Op::Write, ..OneServer::reading_at_random(8, 512, 8 * 512) };
+    let bytes = 2 * 8 * 512 * (64 << 10);
+    let jobs = [Job::new(of(0, false), 0, bytes), Job::new(of(1, true), 1, bytes)];
+    for node in [HybridConfig::ssdup(256 * MIB), HybridConfig::ssdup_plus(256 * MIB)] {
+        let outcome = outcome(node, &jobs);
+        let to_ssd: Vec<u64> = outcome.servers.iter().map(|counters| counters.to(Target::Ssd).bytes).collect();
+        assert!(to_ssd[0] > 200 * MIB && to_ssd[1] == 0, "{to_ssd:?}");
+        assert_eq!((outcome.reports, outcome.broadcasts), (0, 0), "servers have told each other something");
     }
 }
 

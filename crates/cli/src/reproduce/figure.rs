@@ -87,6 +87,10 @@ pub(crate) enum Axis {
     Bytes,
     /// Percent.
     Percent,
+    /// Numbers of something, each twice the one before or so.
+    Count,
+    /// Seconds.
+    Seconds,
     /// Distances in chunks, each standing for the range up to the next.
     Chunks,
     /// Nothing to measure: the places of the names in `ticks`.
@@ -147,6 +151,11 @@ impl Findings {
         self.panels.iter().find(|panel| panel.title == title)
     }
 
+    /// A line of a panel.
+    pub(crate) fn line(&self, panel: usize, line: &str) -> Option<&Line> {
+        self.panels.get(panel)?.line(line)
+    }
+
     /// The value of a line of a panel at a place.
     pub(crate) fn at(&self, panel: usize, line: &str, x: f64) -> Option<f64> {
         self.panels.get(panel)?.line(line)?.at(x)
@@ -193,6 +202,18 @@ impl Figure {
 }
 
 impl Check {
+    /// A check in one line.
+    pub(super) const fn new(
+        claim: &'static str,
+        what: &'static str,
+        unit: &'static str,
+        measure: fn(&Findings) -> Option<f64>,
+        rule: Rule,
+        otherwise: &'static str,
+    ) -> Check {
+        Check { claim, what, unit, measure, rule, otherwise }
+    }
+
     fn verdict(&self, findings: &Findings, claims: Option<&Claims>) -> Verdict {
         let ours = (self.measure)(findings);
         let claim = claims.and_then(|claims| claims.get(self.claim));

@@ -163,6 +163,11 @@ impl<'a> Lab<'a> {
         Ok(Lab { args, console, rates: rates(args)?, traces: RefCell::default(), recordings: RefCell::default() })
     }
 
+    /// The seed of what is made up.
+    pub(crate) fn seed(&self) -> u64 {
+        self.args.seed
+    }
+
     /// What was assumed for all figures.
     pub(crate) fn assumptions(&self) -> String {
         if self.args.rate_table.is_some() {

@@ -6,12 +6,15 @@
 mod args;
 mod claims;
 mod figure;
+mod hybrid;
 mod lab;
 mod measures;
 mod page;
 mod recording;
 mod scenes;
 mod sky;
+mod ssdup;
+mod ssdup_studies;
 mod studies;
 mod tables;
 mod text;
@@ -28,7 +31,7 @@ use crate::error::Error;
 
 /// All figures, in the order in which they are listed.
 fn figures() -> impl Iterator<Item = &'static Figure> {
-    thesis::FIGURES.iter()
+    thesis::FIGURES.iter().chain(ssdup::FIGURES)
 }
 
 /// The figures that a name means: one, all from one to another, or all of a paper.

@@ -18,7 +18,8 @@ fn plot(panel: &Panel) -> Box<dyn Plot> {
     }
     let along = match panel.x {
         Axis::Bytes => report::Axis::new(panel.x_label.as_str(), Unit::Bytes).scale(Scale::Log2),
-        Axis::Chunks => report::Axis::new(panel.x_label.as_str(), Unit::Count).scale(Scale::Log2),
+        Axis::Chunks | Axis::Count => report::Axis::new(panel.x_label.as_str(), Unit::Count).scale(Scale::Log2),
+        Axis::Seconds => report::Axis::new(format!("{}, s", panel.x_label), Unit::Number).from(0.0),
         Axis::Percent | Axis::Names => report::Axis::new(format!("{}, %", panel.x_label), Unit::Number).from(0.0).to(100.0),
     };
     // A logarithmic axis has no place for a distance of zero: it stands where one half would.

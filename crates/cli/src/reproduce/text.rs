@@ -38,7 +38,8 @@ pub(super) fn place(panel: &Panel, x: f64) -> String {
     match panel.x {
         Axis::Bytes => Bytes(x as u64).to_string(),
         Axis::Percent => format!("{} %", number(x)),
-        Axis::Chunks => number(x),
+        Axis::Chunks | Axis::Count => number(x),
+        Axis::Seconds => format!("{} s", number(x)),
         Axis::Names => panel.ticks.get(x as usize).cloned().unwrap_or_default(),
     }
 }

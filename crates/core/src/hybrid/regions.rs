@@ -3,7 +3,7 @@
 //! | state | takes bytes | is flushed | next |
 //! |---|---|---|---|
 //! | empty | no | no | filling, when the region before it is full |
-//! | filling | yes, at its tail | no | full, when something does not fit |
+//! | filling | yes, at its tail | no | full, when something does not fit, or nothing more would |
 //! | full | no | when all its writes have arrived, the oldest filling first | empty, when its bytes are home and nobody reads them |
 
 use alloc::collections::BTreeMap;
@@ -328,6 +328,10 @@ impl Regions {
         let from = region.place_of(len)?;
         region.tail = from + len;
         region.writes += 1;
+        if region.tail == region.capacity_bytes {
+            // Nothing fits any more: the flush need not wait for a write that finds that out.
+            region.state = RegionState::Full;
+        }
         Some(Slot { generation: region.generation, at: region.base + from })
     }
 

@@ -1,6 +1,8 @@
 //! The servers of the papers.
 
 use forebay_core::hybrid::HybridConfig;
+use forebay_core::id::ServerId;
+use forebay_core::policy::admission::ibridge::{IBridgeConfig, PartitionMode, SeekProfile, Weights};
 use forebay_core::policy::detector::{FragmentRule, StreamConfig};
 use forebay_store::device::model::{DeviceSpec, LinkSpec, Scheduling, preset};
 
@@ -35,11 +37,45 @@ impl Cluster {
     }
 }
 
+impl Cluster {
+    /// iBridge (III-A): data servers with a disk of 7200 turns and an SSD each, stripes of 64 KiB, and a network that bounds nothing.
+    pub fn of_ibridge(node: HybridConfig, servers: u32) -> Cluster {
+        Cluster {
+            servers,
+            stripe_bytes: 64 * KIB,
+            node,
+            disk: device("constellation-500g"),
+            disk_scheduling: Scheduling::default(),
+            ssd: device("mk0120-120g"),
+            link: LinkSpec { latency_ns: 20_000, bytes_per_s: 3_200_000_000 },
+            fragments: FragmentRule::default(),
+            streams: StreamConfig::default(),
+        }
+    }
+
+    /// What iBridge is told of this cluster's disks.
+    pub fn ibridge(partition: PartitionMode) -> IBridgeConfig {
+        let DeviceSpec::Disk(disk) = device("constellation-500g") else { unreachable!("the preset is a disk") };
+        IBridgeConfig {
+            server: ServerId(0),
+            seek: SeekProfile::new(disk.seek_profile()).expect("a profile of a disk rises"),
+            rotation_ns: disk.average_rotation_ns(),
+            bytes_per_s: disk.outer_bytes_per_s,
+            weights: Weights::NewCountsMore,
+            partition,
+        }
+    }
+}
+
 impl Job {
-    /// A write of SSDUP+'s clients, beside which `processes` run in all: eight computers. The longest pause grows with the processes that
-    /// share a computer and its link. With this and a skew of four requests, strided writes look as random to a server as the paper prints
-    /// for 8 to 128 processes (its figure 6: 7, 15, 28, 46, 71 %).
+    /// A write of SSDUP+'s clients, beside which `processes` run in all: eight computers. A request of 256 KiB costs its process 3 ms, so
+    /// that four processes do not fill the links and eight do; and a pause that grows with the processes that share a computer and its
+    /// link. With this and a skew of four requests, strided writes look about as random to a server as the paper prints for 8 to 128
+    /// processes (its figure 6: 7, 15, 28, 46, 71 %). Smaller requests cost less in proportion, and drift apart by as many bytes.
     pub fn of_ssdup_plus(program: impl Program + 'static, file: u64, file_bytes: u64, processes: u64) -> Job {
-        Job { skew: 4, pause_ns_max: 1_250_000 * processes, ..Job::new(program, file, file_bytes) }
+        let request_bytes = program.steps(0, 0).next().map_or(0, |step| step.size);
+        let scaled = |ns: u64| (u128::from(ns) * u128::from(request_bytes) / (256 << 10)) as u64;
+        let skew = (4 * (256 << 10) / request_bytes.max(1)).max(1);
+        Job { skew, client_ns: scaled(3_000_000), pause_ns_max: scaled(1_000_000 * processes), ..Job::new(program, file, file_bytes) }
     }
 }

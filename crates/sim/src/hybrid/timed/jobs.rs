@@ -22,7 +22,9 @@ pub struct Job {
     pub file_bytes: u64,
     /// How many requests a process may be ahead of the slowest one; 0 is a barrier after each.
     pub skew: u64,
-    /// The longest pause of a process between two requests, ns; it draws one.
+    /// What a process does before each of its requests but the first, ns.
+    pub client_ns: u64,
+    /// The longest pause of a process beside that, ns; it draws one.
     pub pause_ns_max: u64,
     /// It begins so long after the job with this number has ended; `None`: at once.
     pub after: Option<(usize, u64)>,
@@ -38,7 +40,7 @@ impl std::fmt::Debug for Job {
 impl Job {
     /// A program over one file that begins at once: processes drift apart by up to three requests.
     pub fn new(program: impl Program + 'static, file: u64, file_bytes: u64) -> Job {
-        Job { program: Arc::new(program), file, file_bytes, skew: 3, pause_ns_max: 0, after: None }
+        Job { program: Arc::new(program), file, file_bytes, skew: 3, client_ns: 0, pause_ns_max: 0, after: None }
     }
 }
 
@@ -167,7 +169,7 @@ impl Jobs {
                 state.at.push_back(0);
             }
             state.at[place + 1] += 1;
-            may_send.push((process, now_ns + next.think_ns + self.rng.below(state.job.pause_ns_max + 1)));
+            may_send.push((process, now_ns + next.think_ns + state.job.client_ns + self.rng.below(state.job.pause_ns_max + 1)));
         } else {
             state.left -= 1;
         }

@@ -7,6 +7,8 @@ mod args;
 mod claims;
 mod figure;
 mod hybrid;
+mod ibridge;
+mod ibridge_studies;
 mod lab;
 mod measures;
 mod page;
@@ -31,7 +33,7 @@ use crate::error::Error;
 
 /// All figures, in the order in which they are listed.
 fn figures() -> impl Iterator<Item = &'static Figure> {
-    thesis::FIGURES.iter().chain(ssdup::FIGURES)
+    thesis::FIGURES.iter().chain(ssdup::FIGURES).chain(ibridge::FIGURES)
 }
 
 /// The figures that a name means: one, all from one to another, or all of a paper.

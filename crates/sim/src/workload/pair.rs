@@ -46,7 +46,7 @@ impl<A: Program, B: Program> Program for Pair<A, B> {
     }
 
     fn path(&self, file: u64) -> String {
-        if file % 2 == 0 { self.first.path(file / 2) } else { self.second.path(file / 2) }
+        if file.is_multiple_of(2) { self.first.path(file / 2) } else { self.second.path(file / 2) }
     }
 }
 

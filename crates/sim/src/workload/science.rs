@@ -30,7 +30,7 @@ impl Alignment {
     pub fn of(offset: u64, size: u64, unit_bytes: u64) -> Alignment {
         if size < RANDOM_BYTES {
             Alignment::Random
-        } else if size > unit_bytes && (offset % unit_bytes != 0 || (offset + size) % unit_bytes != 0) {
+        } else if size > unit_bytes && !(offset.is_multiple_of(unit_bytes) && (offset + size).is_multiple_of(unit_bytes)) {
             Alignment::Unaligned
         } else {
             Alignment::Aligned

@@ -181,7 +181,7 @@ fn many_processes_make_strided_writes_random() {
     });
     assert!(found.windows(2).all(|pair| pair[1].0 > pair[0].0 && pair[1].1 < pair[0].1), "{found:?}");
     for ((share, _), printed) in found.iter().zip([0.07, 0.15, 0.28, 0.46, 0.71]) {
-        assert!((share - printed).abs() < 0.1, "{share} {printed}");
+        assert!((share - printed).abs() < 0.15, "{share} {printed}");
     }
 }
 

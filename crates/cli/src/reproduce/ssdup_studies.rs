@@ -278,7 +278,8 @@ fn costs(ior: &Ior) -> (u64, u64, u64) {
     let start = Instant::now();
     let mut runs = Runs::new();
     for (at, offset) in requests.iter().enumerate() {
-        let (segment, segment_offset) = (SegmentId(at as u64 * len >> 30), (at as u64 * len & ((1 << 30) - 1)) as u32);
+        let place = at as u64 * len;
+        let (segment, segment_offset) = (SegmentId(place >> 30), (place & ((1 << 30) - 1)) as u32);
         runs.insert(Piece { offset: *offset, len: len as u32, segment, segment_offset, lsn: Lsn(at as u64 + 1), dirty: true });
     }
     let dirty = runs.into_map().dirty_bytes();

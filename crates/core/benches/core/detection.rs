@@ -34,6 +34,7 @@ fn policies() -> [(&'static str, AdmissionConfig); 4] {
         ("SSDUP", AdmissionConfig::Ssdup(stream, Watermarks::default())),
         ("SSDUP+", AdmissionConfig::SsdupPlus(stream, SsdupPlusConfig::default())),
         ("iBridge", AdmissionConfig::IBridge(ibridge)),
+        ("forebay", AdmissionConfig::Forebay(Default::default())),
         ("cut-off", AdmissionConfig::CutOff { run_bytes_min: 4 << 20 }),
     ]
 }

@@ -211,16 +211,18 @@ impl HybridNode {
         current.bytes += range.len;
         self.counters.flushed.add(range.len);
         self.flush.pace.on_begin(self.now, self.flushes.is_empty(), range.len, self.config.flush_bytes_per_s_max);
-        let token = self.emit(Purpose::Flush { range }, |token| Effect::Flush { token, range, parts });
+        let writes = parts.len() as u32;
+        let token = self.emit(Purpose::Flush { range, writes }, |token| Effect::Flush { token, range, parts });
         self.flushes.insert(token, range);
         true
     }
 
-    pub(super) fn on_flushed(&mut self, token: Token, range: FileRange, result: Result<(), Errno>) {
+    pub(super) fn on_flushed(&mut self, token: Token, range: FileRange, writes: u32, result: Result<(), Errno>) {
         self.flushes.remove(token, range);
         if self.flushes.is_empty() {
             self.flush.pace.on_end(self.now, self.config.foreground_share);
         }
+        self.admission.on_flushed(&self.disk_view(), range.len, u64::from(writes));
         let Some(current) = &mut self.flush.current else { return };
         match result {
             Ok(()) => {

@@ -41,7 +41,7 @@ pub use server_policy::ServerPolicy;
 use crate::errno::Errno;
 use crate::id::{CallId, Lsn, Token};
 use crate::machine::Machine;
-use crate::policy::admission::{Admission, AdmissionConfig};
+use crate::policy::admission::{Admission, AdmissionConfig, DiskView};
 use crate::policy::flush::{FlushConfig, FlushPlan, FlushPolicy, FlushView};
 use crate::policy::{RequestClass, Share, Target};
 use crate::time::Time;
@@ -95,6 +95,12 @@ impl HybridConfig {
     pub fn ssdup(ssd_bytes: u64) -> HybridConfig {
         let admission = AdmissionConfig::Ssdup(Default::default(), Default::default());
         HybridConfig { admission, regions: 2, ..HybridConfig::none(ssd_bytes) }
+    }
+
+    /// Our own policy with an SSD of this size.
+    pub fn forebay(ssd_bytes: u64) -> HybridConfig {
+        let admission = AdmissionConfig::Forebay(Default::default());
+        HybridConfig { admission, flush: FlushConfig::SpareTime, regions: 8, ..HybridConfig::none(ssd_bytes) }
     }
 
     /// The plain burst buffer (P-07).
@@ -167,6 +173,8 @@ enum Purpose {
     },
     Flush {
         range: FileRange,
+        /// Pieces that it brings home.
+        writes: u32,
     },
     SyncFlushed,
     NoteEmptied,
@@ -332,7 +340,7 @@ impl HybridNode {
             Purpose::SyncSuperseded(write) => self.on_superseded_synced(token, write, result),
             Purpose::NoteSuperseded(write) => self.on_superseded_noted(token, write, result),
             Purpose::Read { call, generation } => self.on_read(call, generation, result),
-            Purpose::Flush { range } => self.on_flushed(token, range, result),
+            Purpose::Flush { range, writes } => self.on_flushed(token, range, writes, result),
             Purpose::SyncFlushed => self.on_flush_synced(result),
             Purpose::NoteEmptied => self.on_emptied_noted(result),
             Purpose::Sync { call } => self.finish_part(call, result),
@@ -349,6 +357,12 @@ impl HybridNode {
             self.open.remove(&call);
             self.reply(call, result);
         }
+    }
+
+    /// What admission policies are told of the disk.
+    fn disk_view(&self) -> DiskView {
+        let is_flushing = self.regions.oldest_full().is_some() || !self.flushes.is_empty();
+        DiskView { now: self.now, is_full: self.disk_requests > 0, is_flushing }
     }
 
     fn disk_begins(&mut self) {

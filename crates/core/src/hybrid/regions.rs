@@ -243,6 +243,16 @@ impl Regions {
         self.regions.iter().map(|region| region.capacity_bytes).sum()
     }
 
+    /// Bytes that writes may still be given.
+    pub fn free_bytes(&self) -> u64 {
+        let free = |region: &Region| match region.state {
+            RegionState::Empty => region.capacity_bytes,
+            RegionState::Filling => region.capacity_bytes - region.tail,
+            RegionState::Full => 0,
+        };
+        self.regions.iter().map(free).sum()
+    }
+
     /// Bytes that are not home.
     pub fn dirty_bytes(&self) -> u64 {
         self.regions.iter().map(|region| region.dirty_bytes).sum()

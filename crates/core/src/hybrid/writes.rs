@@ -12,7 +12,13 @@ pub(super) fn arrival(access: &Access, operation: Operation) -> Arrival<'_> {
 
 impl HybridNode {
     pub(super) fn write(&mut self, call: CallId, access: Access) {
-        let view = AdmissionView { buffer_is_flushing: self.regions.is_closed() };
+        let view = AdmissionView {
+            buffer_is_flushing: self.regions.is_closed(),
+            flush_is_due: self.regions.oldest_full().is_some(),
+            disk_is_full: self.disk_requests > 0,
+            free_bytes: self.regions.free_bytes(),
+            capacity_bytes: self.regions.capacity_bytes(),
+        };
         let mut verdict = self.admission.admit(&view, &arrival(&access, Operation::Write));
         if verdict.target == Target::Ssd && self.must_bypass(access.range.len) {
             (verdict.target, verdict.reason) = (Target::Disk, Reason::NoRoom);
@@ -137,6 +143,7 @@ impl HybridNode {
 
     pub(super) fn on_disk_written(&mut self, token: Token, write: DiskWrite, result: Result<(), Errno>) {
         self.disk_ends();
+        self.admission.on_disk_done(&self.disk_view(), write.range.len);
         if result.is_err() || !self.regions.overlaps(write.range) {
             return self.disk_write_ends(token, write, result);
         }

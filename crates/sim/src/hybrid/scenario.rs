@@ -4,7 +4,7 @@ use forebay_core::hybrid::{HybridConfig, WhenFull};
 use forebay_core::id::ServerId;
 use forebay_core::policy::Share;
 use forebay_core::policy::admission::ibridge::{IBridgeConfig, PartitionMode, SeekProfile, Weights};
-use forebay_core::policy::admission::{AdmissionConfig, SsdupPlusConfig, Watermarks, WhileFlushing};
+use forebay_core::policy::admission::{AdmissionConfig, ForebayConfig, SsdupPlusConfig, Watermarks, WhileFlushing};
 use forebay_core::policy::detector::StreamConfig;
 use forebay_core::policy::flush::FlushConfig;
 
@@ -144,18 +144,20 @@ pub(super) fn config(rng: &mut Rng, request_bytes_max: u64) -> HybridConfig {
         weights: Weights::NewCountsMore,
         partition: PartitionMode::Dynamic,
     };
-    let admission = match rng.below(7) {
+    let admission = match rng.below(9) {
         0 => AdmissionConfig::None,
         1 => AdmissionConfig::All(*rng.pick(&[WhileFlushing::Disk, WhileFlushing::Wait])),
         2 => AdmissionConfig::Ssdup(stream, Watermarks::default()),
         3 | 4 => AdmissionConfig::SsdupPlus(stream, *rng.pick(&[SsdupPlusConfig::default(), SsdupPlusConfig::released()])),
         5 => AdmissionConfig::IBridge(ibridge),
+        6 | 7 => AdmissionConfig::Forebay(ForebayConfig::default()),
         _ => AdmissionConfig::CutOff { run_bytes_min: rng.range(1, 3 * request_bytes_max) },
     };
-    let flush = match rng.below(4) {
+    let flush = match rng.below(5) {
         0 => FlushConfig::Immediate,
         1 => FlushConfig::TrafficAware { idle_ns: rng.range(1, 100_000) },
-        2 => FlushConfig::Idle { idle_ns: rng.range(1, 100_000) },
+        2 => FlushConfig::SpareTime,
+        3 => FlushConfig::Idle { idle_ns: rng.range(1, 100_000) },
         _ => FlushConfig::Watermarks { high: Share::new(3, 4), low: Share::new(1, 4) },
     };
     let regions = rng.range(1, 3) as u32;

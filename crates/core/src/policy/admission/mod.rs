@@ -1,11 +1,12 @@
 //! Admission: which device does a request go to?
 //!
 //! One file per algorithm. `none` and `all` are what the others are measured against (P-08, P-07); `ssdup` and `ssdup+` look at streams
-//! of writes, `ibridge` at each request and what it costs the disk, `cut-off` at runs.
+//! of writes, `ibridge` at each request and what it costs the disk, `cut-off` at runs, `forebay` at what the disk's time is worth.
 
 mod adaptive_level;
 mod all;
 mod cut_off;
+mod forebay;
 pub mod ibridge;
 mod none;
 mod ssdup;
@@ -18,6 +19,7 @@ use alloc::boxed::Box;
 pub use adaptive_level::{AdaptiveLevel, IndexRule, ResetRule};
 pub use all::{All, WhileFlushing};
 pub use cut_off::CutOff;
+pub use forebay::{Costs, Forebay, ForebayConfig};
 pub use ibridge::{IBridge, IBridgeConfig};
 pub use none::Nothing;
 pub use ssdup::{Ssdup, Watermarks};
@@ -28,12 +30,32 @@ use serde::{Deserialize, Serialize};
 use super::detector::StreamConfig;
 use super::{Arrival, RequestClass, Target};
 use crate::id::ServerId;
+use crate::time::Time;
 
 /// What an admission policy may know of the I/O node.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AdmissionView {
     /// The buffer as a whole is being emptied and takes nothing meanwhile.
     pub buffer_is_flushing: bool,
+    /// A part of the buffer is full and to be flushed.
+    pub flush_is_due: bool,
+    /// The disk has not taken all requests that it was given.
+    pub disk_is_full: bool,
+    /// Bytes that the buffer takes before something has to be flushed.
+    pub free_bytes: u64,
+    /// Bytes that it can hold.
+    pub capacity_bytes: u64,
+}
+
+/// What an admission policy is told of the disk when that has done something.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DiskView {
+    /// Now.
+    pub now: Time,
+    /// Requests of clients wait for it.
+    pub is_full: bool,
+    /// A flush is under way.
+    pub is_flushing: bool,
 }
 
 /// Why a request goes where it goes; reports count them.
@@ -61,11 +83,15 @@ pub enum Reason {
     ShortRun,
     /// The policy wanted the SSD, where there was no room.
     NoRoom,
+    /// The disk has nothing else to do.
+    SpareTime,
+    /// The disk is busy, and the SSD has room.
+    SpareRoom,
 }
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Reason; 11] = [
+    pub const ALL: [Reason; 13] = [
         Reason::NoBuffer,
         Reason::Everything,
         Reason::Flushing,
@@ -77,6 +103,8 @@ impl Reason {
         Reason::LongRun,
         Reason::ShortRun,
         Reason::NoRoom,
+        Reason::SpareTime,
+        Reason::SpareRoom,
     ];
 
     /// The name in reports.
@@ -93,6 +121,8 @@ impl Reason {
             Reason::LongRun => "long-run",
             Reason::ShortRun => "short-run",
             Reason::NoRoom => "no-room",
+            Reason::SpareTime => "spare-time",
+            Reason::SpareRoom => "spare-room",
         }
     }
 }
@@ -105,7 +135,7 @@ pub struct Verdict {
     pub target: Target,
     /// Why.
     pub reason: Reason,
-    /// What the SSD saves of the disk's time, ns; only [`IBridge`] says so.
+    /// What the SSD saves of the disk's time, ns; only [`IBridge`] and [`Forebay`] say so.
     pub return_ns: i64,
 }
 
@@ -126,6 +156,12 @@ pub trait Admission: Send {
 
     /// The disk serves something else, for instance a flush: its head stands at `place`.
     fn on_background(&mut self, _place: u64) {}
+
+    /// The disk has taken a write of a client.
+    fn on_disk_done(&mut self, _view: &DiskView, _bytes: u64) {}
+
+    /// A flush has brought home a range that so many writes had put down.
+    fn on_flushed(&mut self, _view: &DiskView, _bytes: u64, _writes: u64) {}
 
     /// The average service times of all servers' disks, as last heard (I-06), ns.
     fn on_service_times(&mut self, _times: &[(ServerId, u64)]) {}
@@ -168,6 +204,8 @@ pub enum AdmissionConfig {
         /// Bytes of a run from which on it goes to the disk.
         run_bytes_min: u64,
     },
+    /// What the disk's time is worth.
+    Forebay(ForebayConfig),
 }
 
 impl AdmissionConfig {
@@ -180,6 +218,7 @@ impl AdmissionConfig {
             AdmissionConfig::SsdupPlus(stream, config) => Box::new(SsdupPlus::new(*stream, *config)),
             AdmissionConfig::IBridge(config) => Box::new(IBridge::new(config.clone())),
             AdmissionConfig::CutOff { run_bytes_min } => Box::new(CutOff::new(*run_bytes_min)),
+            AdmissionConfig::Forebay(config) => Box::new(Forebay::new(*config)),
         }
     }
 }

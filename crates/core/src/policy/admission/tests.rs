@@ -183,7 +183,7 @@ fn runs_are_followed_per_file_and_place() {
 /// P-07: while the buffer is being emptied, writes go to the disk, or are left to wait for room.
 #[test]
 fn a_plain_burst_buffer_gives_way_while_it_is_emptied() {
-    let flushing = AdmissionView { buffer_is_flushing: true };
+    let flushing = AdmissionView { buffer_is_flushing: true, ..AdmissionView::default() };
     let ask = |while_flushing, view| AdmissionConfig::All(while_flushing).build().admit(&view, &write(1, 0, 1)).target;
     assert_eq!(ask(WhileFlushing::Disk, AdmissionView::default()), Target::Ssd);
     assert_eq!(ask(WhileFlushing::Disk, flushing), Target::Disk);
@@ -202,7 +202,11 @@ fn trajectories() {
         AdmissionConfig::SsdupPlus(stream, SsdupPlusConfig { reset: None, ..SsdupPlusConfig::released() }),
         AdmissionConfig::CutOff { run_bytes_min: 4 * 64 * KIB },
         AdmissionConfig::IBridge(ibridge::tests::config()),
+        AdmissionConfig::Forebay(ForebayConfig::default()),
     ];
+    // The disk is busy, there is something to be flushed, and a quarter of the SSD is free.
+    let view =
+        AdmissionView { flush_is_due: true, disk_is_full: true, free_bytes: 2 << 30, capacity_bytes: 8 << 30, ..AdmissionView::default() };
     let mut lines = Vec::new();
     for config in configs {
         let mut policy = config.build();
@@ -212,7 +216,7 @@ fn trajectories() {
             let block = if is_random { 1000 + request * 7919 % 1000 } else { request };
             let (len, class) = if is_random { (4 * KIB, RequestClass::Random) } else { (64 * KIB, RequestClass::Ordinary) };
             let arrival = Arrival { class, ..write(1, block * 64 * KIB, len) };
-            let verdict = policy.admit(&AdmissionView::default(), &arrival);
+            let verdict = policy.admit(&view, &arrival);
             if verdict.target == Target::Disk {
                 policy.on_disk(&arrival);
             }
@@ -226,7 +230,7 @@ fn trajectories() {
     assert_eq!(lines, TRAJECTORIES);
 }
 
-const TRAJECTORIES: [&str; 7] = [
+const TRAJECTORIES: [&str; 8] = [
     // none
     "........ ........ ........ ........ ........ ........ ........ ........ ",
     // all
@@ -241,4 +245,6 @@ const TRAJECTORIES: [&str; 7] = [
     "SSS..... ........ ........ SSSSSSSS SSSSSSSS SSSSSSSS SSS..... ........ ",
     // ibridge: what is farther away than most, until the head comes back
     "........ ........ ........ ........ ......SS SSSSSSSS ........ ........ 5737 us",
+    // forebay: each random write but one that closes a gap, and none in order
+    "S....... ........ ........ SSSSSSSS SSSSS.SS SSSSSSSS ........ ........ ",
 ];

@@ -6,6 +6,7 @@
 mod idle;
 mod immediate;
 mod pipeline;
+mod spare;
 #[cfg(test)]
 mod tests;
 mod traffic_aware;
@@ -16,6 +17,7 @@ use alloc::boxed::Box;
 pub use idle::Idle;
 pub use immediate::Immediate;
 pub use pipeline::Pipeline;
+pub use spare::SpareTime;
 pub use traffic_aware::TrafficAware;
 pub use watermarks::DirtyMarks;
 
@@ -100,6 +102,8 @@ pub enum FlushConfig {
         /// It is quiet after so long without a request, ns.
         idle_ns: u64,
     },
+    /// Full regions, while no client waits for the disk.
+    SpareTime,
     /// Anything dirty, from a high mark down to a low one.
     Watermarks {
         /// It begins above this share of the capacity.
@@ -119,6 +123,7 @@ impl FlushConfig {
             FlushConfig::Immediate => Box::new(Immediate),
             FlushConfig::TrafficAware { idle_ns } => Box::new(TrafficAware::new(idle_ns)),
             FlushConfig::Idle { idle_ns } => Box::new(Idle::new(idle_ns)),
+            FlushConfig::SpareTime => Box::new(SpareTime),
             FlushConfig::Watermarks { high, low } => Box::new(DirtyMarks::new(high, low)),
         }
     }

@@ -81,6 +81,7 @@ fn trajectories() {
     let configs = [
         FlushConfig::Immediate,
         FlushConfig::TrafficAware { idle_ns: 10 * MS },
+        FlushConfig::SpareTime,
         FlushConfig::Idle { idle_ns: 10 * MS },
         FlushConfig::Watermarks { high: Share::new(70, 100), low: Share::new(40, 100) },
     ];
@@ -119,6 +120,7 @@ fn trajectories() {
         [
             "..FFFFFFFFFFFFFFFFFFFFFF", // immediate: from the first full region on
             "...F....FFFFFFFFFFFFFFFF", // traffic-aware: for the writer that waits, then with the SSD's traffic
+            "...F....FFFFFFFFFFFFFFFF", // spare time: for the writer that waits, then when none waits for the disk
             "...F............tttFFFFF", // idle: for the writer that waits, then 10 ms after the last request
             "...F........FFFFFFFFF...", // watermarks
         ]

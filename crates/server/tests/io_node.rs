@@ -90,7 +90,7 @@ impl Play {
                 model.check_home(&directory, what);
             }
             84..86 if self.changes_policy => {
-                let (_, policy) = ServerPolicy::NAMED[rng.below(6) as usize];
+                let (_, policy) = ServerPolicy::NAMED[rng.below(ServerPolicy::NAMED.len() as u64) as usize];
                 node.set_policy(policy).unwrap();
             }
             _ => self.change_names(&name, id),
@@ -189,7 +189,8 @@ fn play(seed: u64, policy: ServerPolicy, changes_policy: bool) {
             play.node.stop();
             assert_eq!(play.node.stat(&path("p/d")).map(|attr| attr.attr.kind), Ok(Kind::Directory));
             assert!(play.node.drain().is_err(), "{}: it is stopped", play.what);
-            let policy = if changes_policy { ServerPolicy::NAMED[play.rng.below(6) as usize].1 } else { policy };
+            let policy =
+                if changes_policy { ServerPolicy::NAMED[play.rng.below(ServerPolicy::NAMED.len() as u64) as usize].1 } else { policy };
             play.node = Arc::new(start(dir.path(), policy));
         }
     }

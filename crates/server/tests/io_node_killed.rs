@@ -199,11 +199,11 @@ fn every_answered_byte_is_there_after_a_kill() {
         let mut rng = Rng(seed);
         let mut before = CHILD_ROOTS.map(|_| Model::default());
         for round in 0..3 {
-            let (_, policy) = ServerPolicy::NAMED[rng.below(6) as usize];
+            let (_, policy) = ServerPolicy::NAMED[rng.below(ServerPolicy::NAMED.len() as u64) as usize];
             let what = format!("FOREBAY_SEED={seed}, round {round}, {}", policy.name());
             let child_seed = seed * 10 + round;
             let counts = work_and_die(dir.path(), child_seed, policy, 20 + rng.below(200));
-            let (_, policy) = ServerPolicy::NAMED[rng.below(6) as usize];
+            let (_, policy) = ServerPolicy::NAMED[rng.below(ServerPolicy::NAMED.len() as u64) as usize];
             let node = start(dir.path(), policy);
             for (thread, root) in CHILD_ROOTS.iter().enumerate() {
                 let (begun, ended) = counts[thread];

@@ -19,7 +19,7 @@ fn write(block: u64) -> Arrival<'static> {
     Arrival { file: Ino(1), offset: block * BLOCK, len: BLOCK, operation, class, siblings: &[], place: block * BLOCK }
 }
 
-fn policies() -> [(&'static str, AdmissionConfig); 4] {
+fn policies() -> [(&'static str, AdmissionConfig); 5] {
     let stream = StreamConfig::default();
     let fit = SeekFit { base_ns: 500_000, root_ns: 400_000, knee_bytes: 100 << 30, line_ns_per_gib: 25_000, full_bytes: 500 << 30 };
     let ibridge = IBridgeConfig {

@@ -100,7 +100,7 @@ impl HybridConfig {
     /// Our own policy with an SSD of this size.
     pub fn forebay(ssd_bytes: u64) -> HybridConfig {
         let admission = AdmissionConfig::Forebay(Default::default());
-        HybridConfig { admission, flush: FlushConfig::SpareTime, regions: 8, ..HybridConfig::none(ssd_bytes) }
+        HybridConfig { admission, flush: FlushConfig::SpareTime, regions: 4, ..HybridConfig::none(ssd_bytes) }
     }
 
     /// The plain burst buffer (P-07).

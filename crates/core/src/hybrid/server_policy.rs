@@ -24,6 +24,8 @@ pub enum ServerPolicy {
     IBridge,
     /// Everything but long runs.
     CutOff,
+    /// What the disk's time is worth: our own.
+    Forebay,
 }
 
 /// bcache's.
@@ -37,13 +39,14 @@ const NO_SERVER: ServerId = ServerId(u32::MAX);
 
 impl ServerPolicy {
     /// Every policy, under the name that users give it.
-    pub const NAMED: [(&str, ServerPolicy); 6] = [
+    pub const NAMED: [(&str, ServerPolicy); 7] = [
         ("none", ServerPolicy::None),
         ("all", ServerPolicy::All),
         ("ssdup", ServerPolicy::Ssdup),
         ("ssdup+", ServerPolicy::SsdupPlus),
         ("ibridge", ServerPolicy::IBridge),
         ("cut-off", ServerPolicy::CutOff),
+        ("forebay", ServerPolicy::Forebay),
     ];
 
     /// The name.
@@ -63,6 +66,7 @@ impl ServerPolicy {
             ServerPolicy::All => HybridConfig::all(ssd_bytes),
             ServerPolicy::Ssdup => HybridConfig::ssdup(ssd_bytes),
             ServerPolicy::SsdupPlus => HybridConfig::ssdup_plus(ssd_bytes),
+            ServerPolicy::Forebay => HybridConfig::forebay(ssd_bytes),
             ServerPolicy::IBridge => HybridConfig {
                 admission: AdmissionConfig::IBridge(IBridgeConfig {
                     server: NO_SERVER,

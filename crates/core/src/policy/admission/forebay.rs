@@ -147,7 +147,7 @@ impl Costs {
 
     /// The time of bytes, ns.
     fn bytes_ns(&self, bytes: u64) -> u64 {
-        (u128::from(bytes) * u128::from(self.mib_ns) >> 20) as u64
+        ((u128::from(bytes) * u128::from(self.mib_ns)) >> 20) as u64
     }
 
     /// The disk took so long for all of this. Who was there has a part in what was not expected, as large as it was expected to cost.

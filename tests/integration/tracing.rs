@@ -9,7 +9,7 @@ use std::process::Command;
 use forebay_tests::listing::{self, Times};
 use forebay_tests::process::{self, DEADLINE, Ended, Process, eventually, is_mounted, is_root, machine_has, program};
 use forebay_tests::random::seeds;
-use forebay_tests::sandbox::{AMPLE, Sandbox, Size, TIGHT};
+use forebay_tests::sandbox::{AMPLE, Sandbox, TIGHT};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -346,63 +346,6 @@ fn an_ordinary_user_traces_at_the_same_paths() {
     let newer = place.join("newer").display().to_string();
     assert!(records.iter().any(|record| text(record, "op") == "rename" && text(record, "other") == newer), "{records:?}");
     assert!(records.iter().all(|record| Path::new(text(record, "file")).starts_with(&place)), "{records:?}");
-}
-
-/// Uses of whole chunks of eight files, some chunks far more often than others; half of the uses are writes.
-const CHUNKS: &str = r#"
-import os, random, sys
-random.seed(5); os.chdir(sys.argv[1]); chunk = 65536; all = int(sys.argv[2])
-files = [os.open("f%d" % i, os.O_CREAT | os.O_RDWR) for i in range(8)]
-for at in range(all):
-    os.pwrite(files[at % 8], bytes([at % 251]) * chunk, at // 8 * chunk)
-for _ in range(3000):
-    at = min(all - 1, int(random.paretovariate(0.5)) - 1)
-    if random.random() < 0.5:
-        assert os.pread(files[at % 8], chunk, at // 8 * chunk) == bytes([at % 251]) * chunk
-    else:
-        os.pwrite(files[at % 8], bytes([at % 251]) * chunk, at // 8 * chunk)
-"#;
-
-/// IS, RHS, RMS and WS of the server and of the model for the same run, in chunks; and WBS.
-fn server_and_model(capacity: &'static str, chunks: u64) -> ([u64; 4], [u64; 4], [u64; 2]) {
-    const CHUNK_BYTES: u64 = 65536;
-    let sandbox = Sandbox::new();
-    let (script, path, report) = (sandbox.outside().join("chunks.py"), out(&sandbox), sandbox.outside().join("report.json"));
-    fs::write(&script, CHUNKS).expect("room outside");
-    let [script, path, report] = [script, path, report].map(|path| path.display().to_string());
-    let (mount, all) = (sandbox.mount().display().to_string(), chunks.to_string());
-    let size = Size { capacity, memory: "2MiB", chunk: "64KiB" };
-    let options = ["--trace", &path, "--report", &report, "--write-back", "sync"];
-    sandbox.run(size, &options, &["python3", "-I", &script, &mount, &all]).expect_code(0);
-    let report: Value = process::read_json(Path::new(&report)).expect("the report is JSON");
-    let counted = |name: &str| report["counters"][name].as_u64().expect("a counter");
-    let server = ["first_read_bytes", "hit_bytes", "reread_bytes", "written_bytes"].map(|name| counted(name) / CHUNK_BYTES);
-    let info = tool(&sandbox, &["info", "--json", "trace.fbt"]).expect_code(0).stdout;
-    let info: Value = serde_json::from_str(&info).expect("info --json is JSON");
-    let live = info["facts"]["buffer.live"].as_str().expect("an instance says what it holds").to_owned();
-    let mut command = sandbox.forebay("sim");
-    command.arg(&path).args(["--capacity", &live, "--chunk", "64KiB", "--json"]);
-    let simulated = Process::start(command, &sandbox.outside(), "sim").wait(DEADLINE).expect_code(0).stdout;
-    let simulated: Value = serde_json::from_str(&simulated).expect("sim --json is JSON");
-    let model = |at: usize| simulated[0]["bytes"][at].as_f64().expect("bytes") as u64 / CHUNK_BYTES;
-    // IS, RHS, RMS, WS and WBS.
-    (server, [0, 1, 2, 3].map(model), [counted("dirty_swaps"), model(4)])
-}
-
-#[test]
-fn the_model_counts_what_the_server_counts() {
-    if !machine_has(&["python3"]) {
-        return;
-    }
-    let (server, model, written_back) = server_and_model("256MiB", 512);
-    assert_eq!(server, model, "nothing is swapped out");
-    assert_eq!((written_back, model[0], model[2]), ([0, 0], 0, 0));
-    let (server, model, written_back) = server_and_model("16MiB", 1024);
-    println!("IS, RHS, RMS, WS: the server {server:?}, the model {model:?}; WBS {written_back:?}");
-    assert_eq!((server[3], server[..3].iter().sum::<u64>()), (model[3], model[..3].iter().sum::<u64>()), "what was asked for");
-    // It swaps out by other rules (docs/SIMULATION.md).
-    assert!(server[1].abs_diff(model[1]) * 10 <= model[1], "hits differ by more than a tenth: {server:?} {model:?}");
-    assert!(written_back[0] > 0, "{written_back:?}");
 }
 
 /// M-05: sizes are right, and nothing behind is touched.

@@ -332,6 +332,10 @@ pub(crate) struct SimArgs {
     /// Take options from a file: their long names as keys, and `trace`. What stands here goes before.
     #[arg(long, value_name = "FILE.toml")]
     pub(crate) plan: Option<PathBuf>,
+    /// Run the trace of an instance again through the server's own machine, with the configuration that it had, and show what the server
+    /// counted beside that.
+    #[arg(long, conflicts_with_all = ["plan", "capacity", "results", "output", "rate_table"])]
+    pub(crate) as_recorded: bool,
     /// The trace that a plan names.
     #[arg(long, hide = true)]
     pub(crate) trace_of_plan: Option<PathBuf>,

@@ -340,7 +340,8 @@ impl Session {
     pub(crate) fn close(mut self, end: End, keep: bool, link: &Link) -> Closed {
         self.tracing.iter().for_each(Tracing::settle);
         let unmounted = self.engine.unmount(UNMOUNT_WITHIN);
-        let traced = self.tracing.take().map_or(Ok(()), |tracing| tracing.finish(self.console));
+        let counters = self.engine.status().counters;
+        let traced = self.tracing.take().map_or(Ok(()), |tracing| tracing.finish(Some(&counters), self.console));
         let is_over = end == End::Clean || last_word::is_all_home(&self.engine.status());
         let mut end = match end {
             End::Clean | End::Failed(_) if is_over && self.engine.close_gate(UNMOUNT_WITHIN) => End::of_last_drain(&self.engine),

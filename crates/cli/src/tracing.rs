@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use forebay_core::message::Counters;
 use forebay_fuse::Recorder;
 
 use crate::config::{REPLACEMENTS, WRITE_BACKS, name_of};
@@ -58,7 +59,9 @@ impl Tracing {
     pub(crate) fn of_instance(path: PathBuf, tag: &Tag, live_bytes_max: u64, command: &[OsString]) -> Result<Tracing, Error> {
         let node = &tag.node;
         let capacity = u64::from(node.segments_max) * u64::from(node.segment_bytes);
+        let config = serde_json::to_string(node).unwrap_or_default();
         let facts = [
+            ("buffer.node", config),
             ("buffer.capacity", size::exact(capacity)),
             ("buffer.live", size::exact(live_bytes_max)),
             ("buffer.chunk", size::exact(u64::from(node.chunk_bytes))),
@@ -78,9 +81,11 @@ impl Tracing {
         self.recorder.wait_for_closes(CLOSES_WITHIN);
     }
 
-    /// Ends it, and says what is in it.
-    pub(crate) fn finish(self, console: Console) -> Result<(), Error> {
-        let recorded = self.recorder.finish().map_err(|error| {
+    /// Ends it, and says what is in it. What an instance has counted goes with it.
+    pub(crate) fn finish(self, counters: Option<&Counters>, console: Console) -> Result<(), Error> {
+        let counted = counters.and_then(|counters| serde_json::to_string(counters).ok());
+        let facts: Vec<_> = counted.into_iter().map(|counted| ("buffer.counters", counted)).collect();
+        let recorded = self.recorder.finish(&facts).map_err(|error| {
             let lost = self.recorder.lost();
             let message = format!("the trace {} is not complete, at least {lost} operations are missing: {error}", self.path.display());
             Error::Coded { message, exit: Exit::Internal }

@@ -3,6 +3,8 @@
 //! [`buffer`] is the other simulator: a model of the buffer that says what a trace would gain from which size and policy. [`workload`] makes
 //! the traces of applications, from rules and from recordings.
 //!
+//! [`rerun`] runs a trace again, through the machine of the server.
+//!
 //! [`hybrid`] simulates the I/O node that has a disk and an SSD.
 //!
 //! See `docs/SIMULATION.md`.
@@ -20,6 +22,7 @@ pub mod log;
 pub mod oracle;
 pub mod parallel;
 pub mod ranges;
+pub mod rerun;
 pub mod rng;
 pub mod runner;
 pub mod scenario;

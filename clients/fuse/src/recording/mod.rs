@@ -65,6 +65,8 @@ struct State {
     /// To the writer; none when it has ended.
     sender: Option<SyncSender<Batch>>,
     lost: u64,
+    /// What is known of the whole only when it is over.
+    last_facts: Vec<(String, String)>,
 }
 
 impl State {
@@ -143,6 +145,7 @@ impl Recorder {
             records: Vec::with_capacity(BATCH_RECORDS),
             sender: Some(sender),
             lost: 0,
+            last_facts: Vec::new(),
         }));
         let shared = Arc::downgrade(&state);
         let work = move || write(writer, &receiver, &shared);
@@ -158,14 +161,15 @@ impl Recorder {
         self.begun_unix_ns.saturating_add(u64::try_from(passed).unwrap_or(u64::MAX))
     }
 
-    /// Writes what is left, and ends the trace. What is served from now on is not recorded.
+    /// Writes what is left and what is known now of the whole, and ends the trace. What is served from now on is not recorded.
     ///
     /// # Errors
     /// If it could not be written as a whole; what is in the file can be read.
-    pub fn finish(&self) -> Result<Recorded, Error> {
+    pub fn finish(&self, facts: &[(&str, String)]) -> Result<Recorded, Error> {
         let Some(handle) = self.writer.lock().take() else { return Ok(Recorded { records: 0, bytes: 0 }) };
         {
             let mut state = self.state.lock();
+            state.last_facts = facts.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
             let batch = state.take_batch();
             let count = batch.records.len() as u64;
             // The last sender goes with this, and so the writer ends.
@@ -232,7 +236,14 @@ fn write(mut writer: Writer<BufWriter<File>>, receiver: &Receiver<Batch>, state:
         log::problem(&format!("the trace ends after about {} operations: {error}", writer.records()));
         return Err(error);
     }
-    let lost = state.upgrade().map_or(0, |state| state.lock().lost);
+    let (lost, facts) = state.upgrade().map_or((0, Vec::new()), |state| {
+        let mut state = state.lock();
+        (state.lost, std::mem::take(&mut state.last_facts))
+    });
+    if !facts.is_empty() {
+        writer.flush(&names)?;
+        writer.facts(&facts)?;
+    }
     if lost > 0 {
         writer.gap(&names, &Gap { count: lost, ..Gap::new(GapReason::Dropped, "operations that could not be written down") })?;
     }

@@ -112,6 +112,16 @@ fn entry_of(body: &[u8]) -> Option<u64> {
     Reader::new(body.get(..ENTRY_BYTES)?).u64().filter(|ino| *ino != 0)
 }
 
+/// The size of a file in attributes that begin there in an answer; 0 for what is no file.
+fn size_of(body: &[u8], attributes: usize) -> u64 {
+    const SIZE: usize = 8;
+    const MODE: usize = 60;
+    let number = |at: usize| body.get(attributes + at..).map(Reader::new);
+    let mode = number(MODE).and_then(|mut reader| reader.u32()).unwrap_or(0);
+    let size = number(SIZE).and_then(|mut reader| reader.u64()).unwrap_or(0);
+    if mode & 0o170_000 == 0o100_000 { size } else { 0 }
+}
+
 /// The handle in the answer to an OPENDIR.
 fn handle_of(body: &[u8]) -> Option<u64> {
     Reader::new(body).u64()
@@ -222,6 +232,13 @@ impl Recorder {
         let (file, other) = state.files(header.node, &operation);
         let mut record = Record { file, other, process, flags: told.flags, ..Record::new(told.op, self.unix_ns(begun)) };
         (record.offset, record.size, record.result) = (told.offset, told.size, result);
+        if outcome.is_ok() && result == 0 {
+            record.size = match &operation {
+                Operation::Lookup { .. } => size_of(body, 40),
+                Operation::GetAttr => size_of(body, 16),
+                _ => record.size,
+            };
+        }
         record.duration_ns = u64::try_from(end.saturating_duration_since(begun).as_nanos()).unwrap_or(u64::MAX);
         match &operation {
             Operation::Open { .. } | Operation::Create { .. } if outcome.is_ok() => {

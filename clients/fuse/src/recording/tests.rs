@@ -41,7 +41,7 @@ impl Bench {
 
     /// Operation, path and second path, flags, offset, size and result of each record.
     fn read(mut self) -> Vec<String> {
-        self.recorder.finish().unwrap();
+        self.recorder.finish(&[]).unwrap();
         self.file.rewind().unwrap();
         let mut bytes = Vec::new();
         self.file.read_to_end(&mut bytes).unwrap();
@@ -154,5 +154,5 @@ fn a_trace_that_cannot_be_written_ends_and_says_how_much_is_missing() {
         assert!(Instant::now() < deadline, "nobody noticed");
         bench.done(1, Operation::GetAttr, u64::MAX);
     }
-    assert!(bench.recorder.finish().is_err());
+    assert!(bench.recorder.finish(&[]).is_err());
 }

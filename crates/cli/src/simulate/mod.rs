@@ -3,6 +3,7 @@
 mod lists;
 mod page;
 mod plan_file;
+mod rerun;
 mod row;
 
 use std::ffi::OsString;
@@ -62,6 +63,9 @@ fn rate_lines(text: &str) -> Result<String, String> {
 
 /// `forebay sim`; with a plan, as the plan says.
 pub(crate) fn command(args: &SimArgs, command_line: &[OsString], console: Console) -> Result<(), Error> {
+    if args.as_recorded {
+        return rerun::command(args, console);
+    }
     match &args.plan {
         Some(path) => run(&plan_file::args(path, command_line)?, console),
         None => run(args, console),

@@ -12,7 +12,7 @@ mod record;
 
 use std::path::Path;
 
-use forebay_trace::{Names, Record, Source};
+use forebay_trace::{About, Names, Record, Source};
 
 use args::{CatArgs, ConvertArgs, FilterArgs, ImportArgs, InfoArgs, Target, TraceCommand};
 pub(crate) use args::{ReadArgs, TraceArgs};
@@ -49,6 +49,17 @@ pub(crate) fn read_named(path: &Path, read: &ReadArgs, console: Console, mut eac
     }
     input::tell_gaps(&source, console);
     Ok(source.names().clone())
+}
+
+/// Every operation of a trace, by time, with its names and what is known of it.
+pub(crate) fn read_whole(path: &Path, read: &ReadArgs, console: Console) -> Result<(Vec<Record>, Names, About), Error> {
+    let mut source = input::sorted(path, read, &args::CorrectArgs::default(), &std::env::temp_dir(), 1)?;
+    let mut records = Vec::new();
+    while let Some(record) = source.next_record().map_err(input::failed(path))? {
+        records.push(record);
+    }
+    input::tell_gaps(&source, console);
+    Ok((records, source.names().clone(), source.about().clone()))
 }
 
 fn import(args: &ImportArgs, console: Console) -> Result<(), Error> {

@@ -178,7 +178,7 @@ pub(super) fn command(args: &RecordArgs, console: Console) -> Result<u8, Error> 
     wait_for_others(&plan.directory, &events.receiver, console);
     tracing.iter().for_each(Tracing::settle);
     let unmounted = mounted.unmount().map_err(Error::io(format!("unmount {}", plan.directory.display())));
-    let traced = tracing.map_or(Ok(()), |tracing| tracing.finish(console));
+    let traced = tracing.map_or(Ok(()), |tracing| tracing.finish(None, console));
     let code = status?;
     if code == 0 {
         unmounted?;

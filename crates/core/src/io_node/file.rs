@@ -64,6 +64,8 @@ pub struct Fetch {
     pub range: Range<u64>,
     /// The parts that only home had when the fetch began. The rest of the buffer may be older than what is, or then was, in the log.
     pub gaps: Vec<Range<u64>>,
+    /// What it adds to its chunk, as far as that counts.
+    pub stake_bytes: u32,
     /// Something changed the range since: the bytes serve those who already wait, and are not kept.
     pub stale: bool,
     /// The bytes are in the host's buffer.
@@ -99,6 +101,15 @@ impl FileData {
         for fetch in self.fetches.values_mut() {
             if fetch.range.start < range.end && range.start < fetch.range.end {
                 fetch.stale = true;
+            }
+        }
+    }
+
+    /// The chunk of `range` is swapped out: what is fetched of it does not count any more, and must not be kept.
+    pub fn give_up_fetches(&mut self, range: &Range<u64>) {
+        for fetch in self.fetches.values_mut() {
+            if fetch.range.start < range.end && range.start < fetch.range.end {
+                (fetch.stale, fetch.stake_bytes) = (true, 0);
             }
         }
     }

@@ -4,10 +4,12 @@
 //! the live bytes of each segment, the resident bytes of each chunk and the replacement policy's view of the chunks.
 
 mod file;
+mod held;
 mod ranges;
 mod segments;
 
 pub use file::{Fetch, FileData, Transfer};
+pub use held::Stake;
 pub use ranges::Ranges;
 pub use segments::{LogRecord, Segment, Segments, Space};
 
@@ -16,10 +18,11 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use crate::config::{CLEANING_SEGMENTS, NodeConfig};
+use crate::config::{CLEANING_SEGMENTS, NodeConfig, WriteBack};
 use crate::extent::Piece;
 use crate::id::{ChunkId, Ino, Lsn, SegmentId};
 use crate::policy::replacement::{self, Replacement};
+use held::Held;
 
 /// Chunks remembered as swapped out, to tell a first read from a repeated one; beyond it the oldest inodes' are forgotten.
 const SWAPPED_MAX: usize = 1 << 20;
@@ -31,8 +34,14 @@ pub struct IoNode {
     pub files: BTreeMap<Ino, Box<FileData>>,
     /// The log.
     pub segments: Segments,
-    /// Resident bytes of each chunk that has any.
-    chunks: BTreeMap<ChunkId, u32>,
+    /// What the buffer has of each chunk, or is about to have.
+    chunks: BTreeMap<ChunkId, Held>,
+    /// Chunks are swapped out when another enters (B-06): who goes depends on what was asked for and in which order, and on nothing else.
+    pub swaps_at_entry: bool,
+    /// Bytes of chunks that are not being swapped out, those on their way in among them.
+    pub held_bytes: u64,
+    /// Bytes of chunks that are being swapped out.
+    pub leaving_bytes: u64,
     policy: Box<dyn Replacement>,
     swapped: BTreeSet<ChunkId>,
     /// Dirty bytes in all.
@@ -55,6 +64,9 @@ impl IoNode {
             files: BTreeMap::new(),
             segments: Segments::new(config),
             chunks: BTreeMap::new(),
+            swaps_at_entry: config.write_back == WriteBack::Sync,
+            held_bytes: 0,
+            leaving_bytes: 0,
             policy: replacement::new(config.replacement, live_bytes_max / u64::from(config.chunk_bytes)),
             swapped: BTreeSet::new(),
             dirty_bytes: 0,
@@ -89,7 +101,9 @@ impl IoNode {
     pub fn insert_dirty(&mut self, ino: Ino, piece: Piece) {
         let mut removed = core::mem::take(&mut self.removed);
         let mut refused = Vec::new();
-        self.touch(ino, &(piece.offset..piece.end()));
+        if !self.swaps_at_entry {
+            self.touch(ino, &(piece.offset..piece.end()));
+        }
         self.segments.add_live(piece.segment, piece.len);
         self.account(ino, &piece, true);
         self.file_mut(ino);
@@ -164,27 +178,6 @@ impl IoNode {
         }
     }
 
-    /// Adds or removes a piece's bytes in the books of its chunks.
-    fn account(&mut self, ino: Ino, piece: &Piece, add: bool) {
-        for chunk in self.chunks_of(ino, &(piece.offset..piece.end())) {
-            let range = self.chunk_range(chunk);
-            let bytes = (piece.end().min(range.end) - piece.offset.max(range.start)) as u32;
-            if add {
-                let resident = self.chunks.entry(chunk).or_insert(0);
-                if *resident == 0 {
-                    self.policy.on_insert(chunk);
-                }
-                *resident += bytes;
-            } else if let Some(resident) = self.chunks.get_mut(&chunk) {
-                *resident -= bytes;
-                if *resident == 0 {
-                    self.chunks.remove(&chunk);
-                    self.policy.on_remove(chunk);
-                }
-            }
-        }
-    }
-
     /// The chunk to swap out next: a clean one if there is one among the policy's candidates, else a dirty one.
     pub fn victim(&mut self) -> Option<(ChunkId, bool)> {
         let (files, chunk_bytes) = (&self.files, self.chunk_bytes);
@@ -215,7 +208,7 @@ impl IoNode {
     pub fn swap_out(&mut self, chunk: ChunkId) {
         // The policy hears of an eviction, not of a removal: it may remember what it evicted.
         self.policy.on_evict(chunk);
-        self.chunks.remove(&chunk);
+        self.held_bytes -= self.chunks.remove(&chunk).map_or(0, |held| held.all_bytes());
         let range = self.chunk_range(chunk);
         let mut removed = core::mem::take(&mut self.removed);
         self.change_file(chunk.ino, |file| file.extents.remove(range, &mut removed));
@@ -225,6 +218,10 @@ impl IoNode {
             debug_assert!(self.chunk_of(chunk.ino, old.offset) == chunk && self.chunk_of(chunk.ino, old.end() - 1) == chunk);
         }
         self.removed = removed;
+        self.note_swapped(chunk);
+    }
+
+    fn note_swapped(&mut self, chunk: ChunkId) {
         if self.swapped.len() >= SWAPPED_MAX {
             self.swapped.pop_first();
         }

@@ -10,7 +10,7 @@ use crate::effect::{Effect, LogPiece, Outcome, Payload};
 use crate::errno::Errno;
 use crate::extent::Piece;
 use crate::id::{CallId, Ino, Lsn};
-use crate::io_node::{FileData, LogRecord, Space};
+use crate::io_node::{FileData, LogRecord, Space, Stake};
 use crate::master::Stop;
 use crate::message::{Reply, Request};
 use crate::record::{DataRecord, Record};
@@ -27,6 +27,8 @@ pub(super) struct WriteCall {
     len: u32,
     lsn: Lsn,
     spaces: Vec<Space>,
+    /// What it will add to chunks.
+    stakes: Vec<Stake>,
     drops_set_id: bool,
 }
 
@@ -75,23 +77,27 @@ impl Node {
             self.reply(call, Reply::Written { offset, len, dropped_set_id: false });
             return Ok(());
         }
+        if self.waits_for_chunks(call, ino, &(offset..end), request) {
+            return Ok(());
+        }
         if !self.has_room(u64::from(len)) {
             self.room_waiters.push_back((call, request.clone()));
             return Ok(());
         }
         self.ensure_journaled(ino);
+        let stakes = self.enter_written(ino, &(offset..end));
         let lsn = Lsn(self.next_lsn);
         self.next_lsn += 1;
         let spaces = self.allocate(len);
         self.file(ino).writes.push(offset..end);
         let pieces = log_pieces(&spaces);
-        let token = self.expect(Pending::WriteCall(WriteCall { call, ino, offset, len, lsn, spaces, drops_set_id }));
+        let token = self.expect(Pending::WriteCall(WriteCall { call, ino, offset, len, lsn, spaces, stakes, drops_set_id }));
         self.emit(Effect::WriteLog { token, payload: Payload::Call(call), pieces });
         Ok(())
     }
 
     pub(super) fn write_done(&mut self, write: WriteCall, result: Result<Outcome, Errno>) {
-        let WriteCall { call, ino, offset, len, lsn, spaces, drops_set_id } = write;
+        let WriteCall { call, ino, offset, len, lsn, spaces, stakes, drops_set_id } = write;
         let end = offset + u64::from(len);
         if let Some(file) = self.io.files.get_mut(&ino)
             && let Some(at) = file.writes.iter().position(|w| *w == (offset..end))
@@ -106,6 +112,7 @@ impl Node {
                     self.io.segments.written(space, None);
                     self.try_leave(space.segment);
                 }
+                stakes.into_iter().for_each(|stake| self.io.write_ended(stake));
                 self.file_writes_changed(ino);
                 let errno = errno_of(other);
                 let same = Request::Write { ino, offset, len, append: false, drops_set_id };
@@ -139,6 +146,7 @@ impl Node {
             pieces.push(DataRecord { ino, file_offset, len, segment: space.segment, segment_offset: offset, lsn, crc, time_ns });
             left.push(space.segment);
         }
+        stakes.into_iter().for_each(|stake| self.io.write_ended(stake));
         // One record: a write that is asked again must find all of itself or nothing.
         let record = if let [data] = pieces[..] { Record::Data(data) } else { Record::DataPieces { pieces } };
         self.record_and_reply(record, call, Reply::Written { offset: write.offset, len: write.len, dropped_set_id });
@@ -205,6 +213,9 @@ impl Node {
             }
             if self.io.files.get(&ino).is_some_and(|f| !f.writes.is_empty()) {
                 self.idle_waiters.entry(ino).or_default().push((call, request.clone()));
+                return Ok(());
+            }
+            if size < old && self.waits_for_chunks(call, ino, &(size..old), request) {
                 return Ok(());
             }
             self.ensure_journaled(ino);

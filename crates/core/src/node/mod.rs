@@ -10,11 +10,13 @@
 mod bring_home;
 mod data_calls;
 mod disk;
+mod entry;
 mod home_data;
 mod home_holes;
 mod home_names;
 mod home_settle;
 mod journal;
+mod kinds;
 mod name_calls;
 mod name_room;
 mod once;
@@ -46,6 +48,7 @@ use bring_home::Goals;
 use home_names::ChangedSlots;
 use home_settle::Home;
 use journal::JournalBooks;
+use kinds::{changes_state, makes_inode};
 use name_room::NameRoom;
 pub(crate) use once::OnceBooks;
 use read_calls::ReadCall;
@@ -158,6 +161,8 @@ pub struct Node {
     parked: BTreeMap<Need, Vec<(CallId, Request)>>,
     /// Requests that wait for the writes in flight of a file.
     idle_waiters: BTreeMap<Ino, Vec<(CallId, Request)>>,
+    /// Requests that wait for chunks of a file to be in or out.
+    chunk_waiters: BTreeMap<Ino, Vec<(CallId, Request)>>,
     /// Writes that wait for room, in order.
     room_waiters: VecDeque<(CallId, Request)>,
     /// Reads that wait for a fetch to end, because too many are under way.
@@ -204,6 +209,7 @@ impl Node {
             next_handle: 1,
             parked: BTreeMap::new(),
             idle_waiters: BTreeMap::new(),
+            chunk_waiters: BTreeMap::new(),
             room_waiters: VecDeque::new(),
             read_waiters: VecDeque::new(),
             ready: VecDeque::new(),
@@ -321,7 +327,7 @@ impl Node {
             return Ok(());
         }
         match request {
-            Request::Read { ino, offset, len } => self.read(call, *ino, *offset, *len),
+            Request::Read { ino, offset, len } => self.read(call, *ino, *offset, *len, request),
             Request::Write { .. } => self.write(call, request),
             Request::Sync { ino } => self.sync_call(call, *ino),
             Request::SetAttr { ino, change } => self.set_attr(call, *ino, *change, request),
@@ -560,38 +566,6 @@ impl Machine for Node {
     fn poll_effect(&mut self) -> Option<Effect> {
         self.effects.pop_front()
     }
-}
-
-fn makes_inode(request: &Request) -> bool {
-    use Request::*;
-    matches!(request, MakeNode { .. } | MakeDir { .. } | SymLink { .. } | Create { .. })
-}
-
-fn changes_state(request: &Request) -> bool {
-    use Request::*;
-    !matches!(
-        request,
-        Lookup { .. }
-            | Forget { .. }
-            | Depart
-            | GetAttr { .. }
-            | ReadLink { .. }
-            | Open { .. }
-            | Release { .. }
-            | Read { .. }
-            | Seek { .. }
-            | GetXattr { .. }
-            | ListXattr { .. }
-            | OpenDir { .. }
-            | ReadDir { .. }
-            | ReadDirPlus { .. }
-            | ReleaseDir { .. }
-            | StatFs
-            | Drain
-            | Status
-            | BringHome { .. }
-            | Where { .. }
-    )
 }
 
 /// The error of a failed effect; an outcome of the wrong kind is a host's mistake and counts as an I/O error.

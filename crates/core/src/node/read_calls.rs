@@ -12,7 +12,7 @@ use crate::extent::Piece;
 use crate::id::{CallId, Ino, Lsn, SegmentId};
 use crate::io_node::{Fetch, LogRecord, Space};
 use crate::master::Stop;
-use crate::message::Reply;
+use crate::message::{Reply, Request};
 
 /// Fetches in flight or waiting for room, at most: each holds a buffer of the host.
 const FETCHES_MAX: u32 = 16;
@@ -51,18 +51,21 @@ impl ReadCall {
 }
 
 impl Node {
-    pub(super) fn read(&mut self, call: CallId, ino: Ino, offset: u64, len: u32) -> Result<(), Stop> {
+    pub(super) fn read(&mut self, call: CallId, ino: Ino, offset: u64, len: u32, request: &Request) -> Result<(), Stop> {
         let size = self.regular_file(ino)?;
         let len = size.saturating_sub(offset).min(u64::from(len)) as u32;
+        let range = offset..offset + u64::from(len);
+        if len > 0 && self.waits_for_chunks(call, ino, &range, request) {
+            return Ok(());
+        }
         self.counters.reads += 1;
         self.counters.read_bytes += u64::from(len);
         if len == 0 {
             self.reply(call, Reply::Read { len: 0 });
             return Ok(());
         }
-        let range = offset..offset + u64::from(len);
-        self.io.touch(ino, &range);
         self.count_hits(ino, &range);
+        self.ask_for_read(ino, &range);
         self.reads.insert(call, ReadCall { ino, offset, len, waiting: 0, fetched: Vec::new(), pins: Vec::new(), failed: None });
         self.continue_read(call);
         Ok(())
@@ -70,13 +73,31 @@ impl Node {
 
     fn count_hits(&mut self, ino: Ino, range: &Range<u64>) {
         let home_valid = self.file(ino).home_valid;
-        let gaps = self.home_gaps(ino, range, home_valid);
+        let mut gaps = self.home_gaps(ino, range, home_valid);
+        if self.io.swaps_at_entry {
+            gaps = self.not_on_their_way(ino, gaps);
+        }
         let missing: u64 = gaps.iter().map(|g| g.end - g.start).sum();
         self.counters.hit_bytes += range.end - range.start - missing;
         for gap in gaps {
-            let swapped = self.io.was_swapped(self.io.chunk_of(ino, gap.start));
-            *(if swapped { &mut self.counters.reread_bytes } else { &mut self.counters.first_read_bytes }) += gap.end - gap.start;
+            let mut at = gap.start;
+            while at < gap.end {
+                let chunk = self.io.chunk_of(ino, at);
+                let end = self.io.chunk_range(chunk).end.min(gap.end);
+                let swapped = self.io.was_swapped(chunk);
+                *(if swapped { &mut self.counters.reread_bytes } else { &mut self.counters.first_read_bytes }) += end - at;
+                at = end;
+            }
         }
+    }
+
+    /// The parts of these that no fetch is under way for: what was asked for before counts as being there.
+    fn not_on_their_way(&self, ino: Ino, gaps: Vec<Range<u64>>) -> Vec<Range<u64>> {
+        let Some(file) = self.io.files.get(&ino).filter(|file| !file.fetches.is_empty()) else { return gaps };
+        let coming: Vec<Range<u64>> = file.fetches.values().filter(|f| !f.stale).flat_map(|f| f.gaps.iter().cloned()).collect();
+        let mut rest = Vec::new();
+        gaps.into_iter().for_each(|gap| subtract(gap, &coming, &mut rest));
+        rest
     }
 
     /// Parts of a range that only home has.
@@ -150,7 +171,7 @@ impl Node {
             }
             return true;
         }
-        if self.fetches_in_flight >= FETCHES_MAX {
+        if self.fetches_in_flight >= FETCHES_MAX && !self.must_keep_fetches() {
             // Bytes that wait for room in vain must not keep others from being read.
             if let Some((ino, id)) = self.keep_waiters.pop_front() {
                 self.drop_fetch(ino, id);
@@ -169,6 +190,9 @@ impl Node {
             }
             return false;
         };
+        let bytes = gaps.iter().map(|gap| gap.end - gap.start).sum::<u64>() as u32;
+        let read = self.reads.get(&call).map_or(at..end, |read| read.offset..read.offset + u64::from(read.len));
+        let stake_bytes = self.enter_fetched(ino, at, &read, bytes);
         let id = self.next_fetch;
         self.next_fetch += 1;
         self.fetches_in_flight += 1;
@@ -176,7 +200,7 @@ impl Node {
         let token = self.expect(Pending::Fetch { ino, fetch: id });
         let len = (range.end - range.start) as u32;
         self.emit(Effect::ReadHome { token, fetch: id, ino, path, offset: range.start, len });
-        self.file(ino).fetches.insert(id, Fetch { range, gaps, stale: false, ready: false, waiters: [call].into() });
+        self.file(ino).fetches.insert(id, Fetch { range, gaps, stake_bytes, stale: false, ready: false, waiters: [call].into() });
         if let Some(read) = self.reads.get_mut(&call) {
             read.waiting += 1;
         }
@@ -283,10 +307,17 @@ impl Node {
         self.drop_fetch(ino, id);
     }
 
+    /// Fetched bytes that wait for room wait until there is some, and others behind them: room does come.
+    fn must_keep_fetches(&self) -> bool {
+        self.io.swaps_at_entry && self.home.troubles.is_empty() && self.disk_errno().is_none()
+    }
+
     fn drop_fetch(&mut self, ino: Ino, id: u64) {
-        if let Some(file) = self.io.files.get_mut(&ino) {
-            file.fetches.remove(&id);
+        if let Some(fetch) = self.io.files.get_mut(&ino).and_then(|file| file.fetches.remove(&id)) {
+            // What was kept counts by itself.
+            self.io.fetched(self.io.chunk_of(ino, fetch.range.start), fetch.stake_bytes);
         }
+        self.resume_chunk_waiters(ino);
         self.fetches_in_flight -= 1;
         self.emit(Effect::DropFetch { fetch: id });
         self.resume_reads();

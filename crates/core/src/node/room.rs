@@ -8,7 +8,7 @@ use super::{Node, Pending, errno_of};
 use crate::effect::{Effect, Outcome};
 use crate::errno::Errno;
 use crate::extent::Piece;
-use crate::id::{CallId, Ino, Position, SegmentId};
+use crate::id::{CallId, ChunkId, Ino, Position, SegmentId};
 use crate::io_node::{LogRecord, Space, free_slots_low};
 use crate::master::Stop;
 use crate::message::Reply;
@@ -52,7 +52,9 @@ pub(super) struct SyncBooks {
     /// Clients that wait, with the position that must be on the medium.
     waiters: Vec<(Position, CallId)>,
     copies_in_flight: usize,
-    swapping: usize,
+    pub swapping: usize,
+    /// Chunks on their way out whose transfer has ended.
+    pub landed: Vec<ChunkId>,
     /// A spill failed: the next one waits until then.
     pub spill_again_at: Option<Time>,
 }
@@ -120,6 +122,7 @@ impl Node {
     }
 
     pub(super) fn make_room(&mut self) {
+        self.settle_leaving();
         self.settle_segments();
         self.sync_may_go_on();
         self.serve_room_waiters();
@@ -253,13 +256,21 @@ impl Node {
         if !waiting && !short {
             return;
         }
-        let is_full = |node: &Node| node.io.live_cost_bytes() > node.io.live_bytes_max || !node.has_room_for_holes();
+        let is_full = |node: &Node| {
+            if node.io.swaps_at_entry {
+                return node.must_swap_more();
+            }
+            node.io.live_cost_bytes() > node.io.live_bytes_max || !node.has_room_for_holes()
+        };
         while is_full(self) && self.swap_chunk() {}
         self.settle_segments();
     }
 
     /// Swaps one chunk out, or begins to; false if there is none, or enough are on their way home.
     fn swap_chunk(&mut self) -> bool {
+        if self.io.swaps_at_entry {
+            return self.swap_choice(|_| false);
+        }
         match self.io.victim() {
             Some((chunk, false)) => {
                 self.io.swap_out(chunk);
@@ -285,6 +296,9 @@ impl Node {
 
     /// A chunk that was written back to be swapped out is clean, or its write-back failed, or it is gone.
     pub(super) fn swapping_done(&mut self, ino: Ino, index: u64) {
+        if self.io.swaps_at_entry {
+            return self.sync.landed.push(ChunkId { ino, index });
+        }
         if self.io.files.get_mut(&ino).is_some_and(|f| f.swapping.remove(&index)) {
             self.sync.swapping -= 1;
         }
@@ -295,6 +309,7 @@ impl Node {
         if let Some(file) = self.io.files.get_mut(&ino) {
             self.sync.swapping -= core::mem::take(&mut file.swapping).len();
         }
+        self.resume_chunk_waiters(ino);
     }
 
     /// Empties the sparsest segments by copying what is live in them.
@@ -303,7 +318,8 @@ impl Node {
             return Cleaning::Waits;
         }
         let short = |node: &Node| node.io.segments.free_count() + node.io.segments.dying_count() < free_slots_low(&node.config);
-        while short(self) && self.sync.copies_in_flight == 0 && self.io.live_cost_bytes() <= self.io.live_bytes_max {
+        let may_clean = |node: &Node| node.io.live_cost_bytes() <= node.entry_cost_bytes_max();
+        while short(self) && self.sync.copies_in_flight == 0 && may_clean(self) {
             let Some(id) = self.io.segments.cheapest_to_clean() else { return Cleaning::Waits };
             let parts = self.live_parts(id);
             let cost_bytes = self.io.segments.cost_bytes(parts.iter().map(|(_, part)| part.len));

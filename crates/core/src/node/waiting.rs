@@ -18,7 +18,9 @@ impl Node {
                 waiting.push(Waiting { reason, requests: count(requests), path });
             }
         };
-        add(WaitReason::Room, self.room_waiters.len(), self.room_waiters.front().and_then(|(_, request)| request.file()));
+        let leaving = self.chunk_waiters.values().map(Vec::len).sum::<usize>();
+        let first = self.room_waiters.front().and_then(|(_, request)| request.file());
+        add(WaitReason::Room, self.room_waiters.len() + leaving, first.or(self.chunk_waiters.keys().next().copied()));
         add(WaitReason::Space, self.disk_waiter_count(), None);
         let asked = self.parked.keys().next().map(Need::ino);
         let parked = self.parked.values().map(Vec::len).sum::<usize>();

@@ -9,6 +9,7 @@ mod background;
 mod belady;
 mod chunks;
 mod files;
+mod identities;
 mod rates;
 mod result;
 mod sweep;

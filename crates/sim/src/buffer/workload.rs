@@ -3,6 +3,8 @@
 use forebay_trace::statistics::chunks::{ChunkNumbers, Continuation, Touches};
 use forebay_trace::{FileId, Record};
 
+use super::identities::Identities;
+
 /// In a reference: it writes. The rest is the chunk's number.
 const WRITE: u32 = 1 << 31;
 
@@ -115,6 +117,7 @@ impl Workload {
 
 /// Takes the records of a trace one after the other, in the order of their times.
 pub struct WorkloadBuilder {
+    identities: Identities,
     touches: Touches,
     numbers: ChunkNumbers,
     workload: Workload,
@@ -140,6 +143,7 @@ impl WorkloadBuilder {
             paths: Vec::new(),
         };
         WorkloadBuilder {
+            identities: Identities::default(),
             touches: Touches::new(chunk_bytes, Continuation::Off),
             numbers: ChunkNumbers::new(),
             workload,
@@ -167,6 +171,8 @@ impl WorkloadBuilder {
         if record.file == FileId::NONE {
             return;
         }
+        self.identities.follow(record);
+        let record = &Record { file: self.identities.of(record.file), ..*record };
         let (workload, numbers) = (&mut self.workload, &mut self.numbers);
         let before = workload.references.len();
         self.touches.of(record, |touch| {
@@ -200,7 +206,7 @@ impl WorkloadBuilder {
     pub fn finish(mut self, paths: Vec<String>) -> Workload {
         let chunk_bytes = u64::from(self.workload.chunk_bytes);
         self.workload.file_chunks = self.file_ends.iter().map(|end| end.div_ceil(chunk_bytes)).collect();
-        self.workload.paths = paths;
+        self.workload.paths = self.identities.paths(paths);
         self.workload
     }
 }

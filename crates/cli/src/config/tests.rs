@@ -52,13 +52,19 @@ fn every_name_is_understood() {
 
 #[test]
 fn what_is_shown_can_be_read_again() {
-    let all = "backing = \"/a\"\nmount = \"/b\"\nbuffer = \"/c\"\nmemory = \"1GiB\"\ncapacity = \"1537B\"\nchunk = \"64KiB\"\nreplacement = \"s3-fifo\"\n\
+    let all = "mount = \"/b\"\nbuffer = \"/c\"\nmemory = \"1GiB\"\ncapacity = \"1537B\"\nchunk = \"64KiB\"\nreplacement = \"s3-fifo\"\n\
         write-back = \"sync\"\nwrite-back-delay = \"7ms\"\nkernel-cache = \"write-back\"\nallow-other = true\nkeep = true\nreport = \"/d\"\n\
-        record = \"/e\"\ntrace = \"/t\"\nmemory-dir = \"/f\"\nhome-threads = 3\nmount-threads = 5\ngrace = \"9ms\"\nbusy-wait = \"1s\"\nmetrics = \"127.0.0.1:9100\"\n";
-    let first = settings(&[], &[], Some(all)).unwrap();
-    let shown: String =
-        Key::ALL.iter().map(|key| format!("{} = {}\n", key.name(), toml::Value::String(first.text(*key).unwrap()))).collect();
-    assert_eq!(settings(&[], &[], Some(&shown)), Ok(first));
+        record = \"/e\"\ntrace = \"/t\"\nmemory-dir = \"/f\"\nhome-threads = 3\nmount-threads = 5\ngrace = \"9ms\"\nbusy-wait = \"1s\"\nmetrics = \"127.0.0.1:9100\"\n\
+        stripe = \"4KiB\"\nkey-file = \"/k\"\nserver-wait = \"3s\"\n";
+    // Home is a directory or servers.
+    for (home, other) in [("backing = \"/a\"\n", Key::Servers), ("servers = \"a:1,unix:/b\"\n", Key::Backing)] {
+        let first = settings(&[], &[], Some(&format!("{home}{all}"))).unwrap();
+        assert_eq!(first.text(other), None);
+        let given = Key::ALL.iter().filter(|key| **key != other);
+        let shown: String = given.map(|key| format!("{} = {}\n", key.name(), toml::Value::String(first.text(*key).unwrap()))).collect();
+        assert_eq!(settings(&[], &[], Some(&shown)), Ok(first));
+    }
+    assert!(settings(&[(Key::Backing, "/a"), (Key::Servers, "a:1")], &[], None).unwrap_err().contains("--servers"));
 }
 
 #[test]

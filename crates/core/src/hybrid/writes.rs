@@ -143,7 +143,10 @@ impl HybridNode {
 
     pub(super) fn on_disk_written(&mut self, token: Token, write: DiskWrite, result: Result<(), Errno>) {
         self.disk_ends();
-        self.admission.on_disk_done(&self.disk_view(), write.range.len);
+        // A change moves no bytes, and may be about a range without an end.
+        if !write.is_change {
+            self.admission.on_disk_done(&self.disk_view(), write.range.len);
+        }
         if result.is_err() || !self.regions.overlaps(write.range) {
             return self.disk_write_ends(token, write, result);
         }
